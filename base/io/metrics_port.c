@@ -3,13 +3,14 @@
  * The metrics listeners: see metrics_port.h.
  *
  * Happy path: accept; over TLS both sides show certificates and the owner decides; one request is
- * read (scrape.h) and answered with its length, at once or when the owner has fresh figures; then
- * our direction ends. The peer's end, or the timer, closes. Failures: a status for requests that
- * can be answered, otherwise the connection ends; logged (limited). Ownership: the port owns
- * listeners, TLS conf and connections; a connection owns its stream and timer; the last of them
- * frees the port. Limits: those of the header. (Over TLS, excess connections of a certificate wait
- * after their handshakes; the oldest one of the certificate with most connections is closed for a
- * certificate with fewer.) A text of PFL_METRICS_MAX_BYTES; a request of PFL_SCRAPE_MAX_BYTES.
+ * read (metrics_request.h) and answered with its length, at once or when the owner has fresh
+ * figures; then our direction ends. The peer's end, or the timer, closes. Failures: a status for
+ * requests that can be answered, otherwise the connection ends; logged (limited). Ownership: the
+ * port owns listeners, TLS conf and connections; a connection owns its stream and timer; the last
+ * of them frees the port. Limits: those of the header. (Over TLS, excess connections of a
+ * certificate wait after their handshakes; the oldest one of the certificate with most connections
+ * is closed for a certificate with fewer.) A text of PFL_METRICS_MAX_BYTES; a request of
+ * PFL_METRICS_REQUEST_MAX_BYTES.
  */
 #include "base/io/metrics_port.h"
 
@@ -24,7 +25,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/scrape.h"
+#include "base/metrics_request.h"
 #include "base/shares.h"
 
 /* The text as TLS records, and an answer's head. */
@@ -62,7 +63,7 @@ struct scraper {
     uint64_t who;    /* the certificate's share, from then on: base/shares.h */
     uv_timer_t timer;
     size_t head_len;
-    uint8_t head[PFL_SCRAPE_MAX_BYTES];
+    uint8_t head[PFL_METRICS_REQUEST_MAX_BYTES];
 };
 
 static const char *const alpn[] = {"http/1.1", NULL};
@@ -154,15 +155,15 @@ static void send_answer(struct scraper *s, unsigned status, struct pfl_span body
 {
     char head[320];
     struct iovec iov[2];
-    int len =
-        snprintf(head, sizeof(head),
-                 "HTTP/1.1 %u %s\r\n"
-                 "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-                 "Content-Length: %zu\r\n"
-                 "%s"
-                 "Cache-Control: no-store\r\n"
-                 "Connection: close\r\n\r\n",
-                 status, pfl_scrape_words(status), body.len, status == 405 ? "Allow: GET\r\n" : "");
+    int len = snprintf(head, sizeof(head),
+                       "HTTP/1.1 %u %s\r\n"
+                       "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+                       "Content-Length: %zu\r\n"
+                       "%s"
+                       "Cache-Control: no-store\r\n"
+                       "Connection: close\r\n\r\n",
+                       status, pfl_metrics_request_words(status), body.len,
+                       status == 405 ? "Allow: GET\r\n" : "");
 
     s->is_answered = true;
     iov[0] = (struct iovec){head, (size_t)len};
@@ -178,7 +179,7 @@ static void send_answer(struct scraper *s, unsigned status, struct pfl_span body
 static void send_words(struct scraper *s, unsigned status)
 {
     char words[64];
-    int len = snprintf(words, sizeof(words), "%u %s\n", status, pfl_scrape_words(status));
+    int len = snprintf(words, sizeof(words), "%u %s\n", status, pfl_metrics_request_words(status));
 
     send_answer(s, status, pfl_span_of(words, (size_t)len));
 }
@@ -248,7 +249,7 @@ static void on_data(void *user, struct pfl_span data)
         return;
     memcpy(s->head + s->head_len, data.data, len);
     s->head_len += len;
-    status = pfl_scrape_judge(pfl_span_of(s->head, s->head_len));
+    status = pfl_metrics_request_judge(pfl_span_of(s->head, s->head_len));
     if (status == 200)
         refresh(s);
     else if (status != 0)

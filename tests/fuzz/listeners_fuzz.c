@@ -8,19 +8,19 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/scrape.h"
+#include "base/metrics_request.h"
 #include "consumer/ui/ui_access.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void scrape(struct pfl_span head)
 {
-    unsigned whole = pfl_scrape_judge(head);
+    unsigned whole = pfl_metrics_request_judge(head);
 
-    if (pfl_scrape_words(whole == 0 ? 400 : whole) == NULL)
+    if (pfl_metrics_request_words(whole == 0 ? 400 : whole) == NULL)
         abort();
     for (size_t len = 0; len < head.len && len < 600; len++) {
-        unsigned part = pfl_scrape_judge(pfl_span_of(head.data, len));
+        unsigned part = pfl_metrics_request_judge(pfl_span_of(head.data, len));
 
         if (part != 0 && part != whole)
             abort();

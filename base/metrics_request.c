@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scraper's request: see scrape.h.
+ * A scraper's request: see metrics_request.h.
  *
  * Happy path: the head ends with an empty line; the request line has three words; each field is a
  * token, a colon and printable bytes; there is one Host. Failures: a status; a broken head is 400
- * whatever its method. Limits: PFL_SCRAPE_MAX_BYTES.
+ * whatever its method. Limits: PFL_METRICS_REQUEST_MAX_BYTES.
  */
-#include "base/scrape.h"
+#include "base/metrics_request.h"
 
 #include <strings.h>
 
@@ -125,23 +125,24 @@ static bool has_end(struct pfl_span head)
     return false;
 }
 
-unsigned pfl_scrape_judge(struct pfl_span head_untrusted)
+unsigned pfl_metrics_request_judge(struct pfl_span head_untrusted)
 {
-    struct pfl_span left = pfl_span_of(
-        head_untrusted.data,
-        head_untrusted.len < PFL_SCRAPE_MAX_BYTES ? head_untrusted.len : PFL_SCRAPE_MAX_BYTES);
+    struct pfl_span left =
+        pfl_span_of(head_untrusted.data, head_untrusted.len < PFL_METRICS_REQUEST_MAX_BYTES
+                                             ? head_untrusted.len
+                                             : PFL_METRICS_REQUEST_MAX_BYTES);
     struct line line;
     unsigned status;
 
     if (!has_end(left))
-        return left.len < PFL_SCRAPE_MAX_BYTES ? 0 : 431;
+        return left.len < PFL_METRICS_REQUEST_MAX_BYTES ? 0 : 431;
     if (!take_line(&left, &line))
         return 400;
     status = judge_request_line(line);
     return check_fields(left) ? status : 400;
 }
 
-const char *pfl_scrape_words(unsigned status)
+const char *pfl_metrics_request_words(unsigned status)
 {
     switch (status) {
     case 200:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A scraper's request: judged once it is whole, wherever it is cut; all that is not the one. */
-#include "base/scrape.h"
+#include "base/metrics_request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,14 +12,14 @@
 
 static unsigned judge(const char *text)
 {
-    return pfl_scrape_judge(pfl_span_of(text, strlen(text)));
+    return pfl_metrics_request_judge(pfl_span_of(text, strlen(text)));
 }
 
 static void a_request_is_judged_when_its_last_byte_is_there(void **state)
 {
     (void)state;
     for (size_t len = 0; len < strlen(GOOD); len++)
-        assert_int_equal(pfl_scrape_judge(pfl_span_of(GOOD, len)), 0);
+        assert_int_equal(pfl_metrics_request_judge(pfl_span_of(GOOD, len)), 0);
     assert_int_equal(judge(GOOD), 200);
     assert_int_equal(judge(GOOD "GET / HTTP/1.1"), 200);
 }
@@ -61,7 +61,7 @@ static void each_request_has_its_status(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(judge(cases[i].text), cases[i].status);
-        assert_true(pfl_scrape_words(cases[i].status)[0] != '\0');
+        assert_true(pfl_metrics_request_words(cases[i].status)[0] != '\0');
     }
 }
 
@@ -71,24 +71,28 @@ static void a_byte_zero_is_no_text(void **state)
     static const char name[] = "GET /metrics HTTP/1.1\r\nHost: a\r\nX\0: b\r\n\r\n";
 
     (void)state;
-    assert_int_equal(pfl_scrape_judge(pfl_span_of(text, sizeof(text) - 1)), 400);
-    assert_int_equal(pfl_scrape_judge(pfl_span_of(name, sizeof(name) - 1)), 400);
+    assert_int_equal(pfl_metrics_request_judge(pfl_span_of(text, sizeof(text) - 1)), 400);
+    assert_int_equal(pfl_metrics_request_judge(pfl_span_of(name, sizeof(name) - 1)), 400);
 }
 
 static void a_head_without_end_is_too_large_at_the_limit(void **state)
 {
-    char text[PFL_SCRAPE_MAX_BYTES + 4];
+    char text[PFL_METRICS_REQUEST_MAX_BYTES + 4];
     size_t begin = strlen("GET /metrics HTTP/1.1\r\nHost: ");
 
     (void)state;
     memset(text, 'a', sizeof(text));
     memcpy(text, "GET /metrics HTTP/1.1\r\nHost: ", begin);
-    assert_int_equal(pfl_scrape_judge(pfl_span_of(text, PFL_SCRAPE_MAX_BYTES - 1)), 0);
-    assert_int_equal(pfl_scrape_judge(pfl_span_of(text, PFL_SCRAPE_MAX_BYTES)), 431);
-    memcpy(text + PFL_SCRAPE_MAX_BYTES - 4, "\r\n\r\n", 4);
-    assert_int_equal(pfl_scrape_judge(pfl_span_of(text, PFL_SCRAPE_MAX_BYTES)), 200);
-    memcpy(text + PFL_SCRAPE_MAX_BYTES - 4, "aa\r\n\r\n", 6);
-    assert_int_equal(pfl_scrape_judge(pfl_span_of(text, PFL_SCRAPE_MAX_BYTES + 2)), 431);
+    assert_int_equal(
+        pfl_metrics_request_judge(pfl_span_of(text, PFL_METRICS_REQUEST_MAX_BYTES - 1)), 0);
+    assert_int_equal(pfl_metrics_request_judge(pfl_span_of(text, PFL_METRICS_REQUEST_MAX_BYTES)),
+                     431);
+    memcpy(text + PFL_METRICS_REQUEST_MAX_BYTES - 4, "\r\n\r\n", 4);
+    assert_int_equal(pfl_metrics_request_judge(pfl_span_of(text, PFL_METRICS_REQUEST_MAX_BYTES)),
+                     200);
+    memcpy(text + PFL_METRICS_REQUEST_MAX_BYTES - 4, "aa\r\n\r\n", 6);
+    assert_int_equal(
+        pfl_metrics_request_judge(pfl_span_of(text, PFL_METRICS_REQUEST_MAX_BYTES + 2)), 431);
 }
 
 int main(void)
