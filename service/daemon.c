@@ -55,7 +55,7 @@
 
 struct daemon {
     uv_loop_t loop;
-    struct pfl_deadline_timer alarm;
+    struct pfl_deadline_timer timer;
     struct pfl_wakeup wakeup;  /* of the workers and of the files' threads */
     struct pfl_worker *worker; /* owned */
     uv_prepare_t prepare;
@@ -117,7 +117,7 @@ static void measure(void *user, struct pfl_figures *figures)
                                  &figures->values[PFL_FIGURE_SEND_QUEUE_LONGEST_BYTES]);
 }
 
-static void on_alarm(void *user)
+static void on_timer(void *user)
 {
     struct daemon *d = user;
 
@@ -131,7 +131,7 @@ static void on_prepare(uv_prepare_t *prepare)
     if (d->is_stopping)
         return;
     pfl_consumer_port_send_observed(d->consumer_port);
-    pfl_deadline_timer_set(&d->alarm, pfl_session_timers_next_ms(&d->service));
+    pfl_deadline_timer_set(&d->timer, pfl_session_timers_next_ms(&d->service));
 }
 
 static void stop(struct daemon *d)
@@ -146,7 +146,7 @@ static void stop(struct daemon *d)
     if (d->consumer_port != NULL)
         pfl_consumer_port_close(d->consumer_port);
     if (d->has_alarm)
-        pfl_deadline_timer_close(&d->alarm);
+        pfl_deadline_timer_close(&d->timer);
     pfl_guardrails_port_close(&d->guardrails);
     uv_close((uv_handle_t *)&d->prepare, NULL);
     for (size_t i = 0; i < d->signals_len; i++)
@@ -230,7 +230,7 @@ static int open_handles(struct daemon *d)
 
     (void)uv_prepare_init(&d->loop, &d->prepare);
     d->prepare.data = d;
-    rc = pfl_deadline_timer_open(&d->alarm, &d->loop, on_alarm, d);
+    rc = pfl_deadline_timer_open(&d->timer, &d->loop, on_timer, d);
     if (rc != 0)
         return rc;
     d->has_alarm = true;

@@ -51,7 +51,7 @@ static void wind_up(uint32_t seconds)
     (void)setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static void on_alarm(void *user)
+static void on_timer(void *user)
 {
     struct pfl_guardrails_port *self = user;
     uint64_t limit_bytes = pfl_guardrails_get_limit(self->service);
@@ -67,7 +67,7 @@ static void on_alarm(void *user)
                       limit_bytes);
         abort();
     }
-    pfl_deadline_timer_set(&self->alarm,
+    pfl_deadline_timer_set(&self->timer,
                            pfl_service_now_ms(self->service) + PFL_GUARDRAILS_PERIOD_MS);
 }
 
@@ -80,13 +80,13 @@ int pfl_guardrails_port_open(struct pfl_guardrails_port *self, uv_loop_t *loop,
     self->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     if (self->statm < 0)
         return PFL_EIO;
-    rc = pfl_deadline_timer_open(&self->alarm, loop, on_alarm, self);
+    rc = pfl_deadline_timer_open(&self->timer, loop, on_timer, self);
     if (rc != 0) {
         (void)close(self->statm);
         return rc;
     }
     self->is_open = true;
-    pfl_deadline_timer_set(&self->alarm, 0);
+    pfl_deadline_timer_set(&self->timer, 0);
     return 0;
 }
 
@@ -96,6 +96,6 @@ void pfl_guardrails_port_close(struct pfl_guardrails_port *self)
         return;
     self->is_open = false;
     wind_up(0);
-    pfl_deadline_timer_close(&self->alarm);
+    pfl_deadline_timer_close(&self->timer);
     (void)close(self->statm);
 }

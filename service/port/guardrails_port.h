@@ -8,7 +8,7 @@
 #include "service/control/guardrails.h"
 
 struct pfl_guardrails_port {
-    struct pfl_deadline_timer alarm;
+    struct pfl_deadline_timer timer;
     const struct pfl_service *service; /* borrowed */
     struct pfl_guardrails guardrails;
     int statm; /* owned */
