@@ -45,7 +45,7 @@ struct entry {
 
 struct user {
     uint32_t uid;
-    bool has_sockets; /* with what is unread in them, and nothing else: else none */
+    bool has_sockets; /* holds only sockets with unread messages; false: only other descriptors */
     uint32_t first;   /* index + 1; queued */
     uint32_t last;
     uint32_t queued;
@@ -77,7 +77,7 @@ static uint32_t pending_of(const struct user *u)
     return u->queued + u->closing;
 }
 
-/* The user's queue, or one that is free, or the last two. */
+/* The user's queue, or a free one, or one of the last two. */
 static struct user *find_user(uint32_t uid, bool has_sockets)
 {
     struct user *found = NULL;

@@ -86,7 +86,7 @@ static bool is_hidden(unsigned code_point)
     return false;
 }
 
-/* Called with whole characters. What is hidden gets its escape, which JSON reads as the same. */
+/* Called with whole characters. A hidden one is escaped, which is the same in JSON. */
 static int append(const char *bytes, size_t len, void *out)
 {
     size_t begin = 0;

@@ -168,7 +168,7 @@ static bool walk_whole(const uint8_t *pos, const uint8_t *end)
     return true;
 }
 
-/* Walks what lies in one of several pieces; keeps in `w` what its end cuts. */
+/* Walks one of several pieces; `w` keeps the field that its end cuts. */
 static bool walk(struct pfl_packet_walk *w, const uint8_t *pos, const uint8_t *end)
 {
     while (pos < end) {

@@ -111,7 +111,7 @@ static bool refuse(struct pfl_settings_fault *fault, const char *key, const char
     return false;
 }
 
-/* What it may do with the host. */
+/* Its rights on the host. */
 static bool apply_confinement(const Perfleet__ServiceConfig *m, struct pfl_daemon_conf *conf,
                               struct pfl_settings_fault *fault)
 {

@@ -121,7 +121,7 @@ static void tell_eof(struct pfl_client_stream *s)
         s->base.ops->on_eof(s->base.user);
 }
 
-/* One piece of what is held, as far as it is decoded. */
+/* One piece of the held bytes, as far as they are decoded. */
 static int deliver_some(struct pfl_client_stream *s, bool *ret_is_more)
 {
     struct pfl_span held = pfl_resume_peek(&s->resume, DELIVER_BYTES);
@@ -143,7 +143,7 @@ static int deliver_some(struct pfl_client_stream *s, bool *ret_is_more)
     return rc;
 }
 
-/* What is due to the owner, from the loop. */
+/* Runs pending callbacks to the owner, from the loop. */
 static void on_kick(uv_timer_t *timer)
 {
     struct pfl_client_stream *s = timer->data;
@@ -154,7 +154,7 @@ static void on_kick(uv_timer_t *timer)
     while (rc == 0 && is_more && may_deliver(s) && has_more(s)) {
         rc = deliver_some(s, &is_more);
         if (s->delivered_bytes >= turn_end && s->state != STATE_CLOSING) {
-            /* Few bytes may expand to many; and what is due at once is due in this turn. */
+            /* Few bytes may expand to many; and pending callbacks are due in this turn. */
             (void)uv_timer_start(timer, on_kick, 1, 0);
             break;
         }
@@ -382,7 +382,7 @@ void pfl_client_connection_ask(struct pfl_client_stream *s)
     pfl_resume_get_offer(&s->resume, &s->told);
     fields[0] = (struct pfl_h2_field){PFL_TUNNEL_H_STREAM, s->id};
     pfl_tunnel_offer_write(&s->told, s->ttl_ms, &text, fields + 1);
-    /* The account of what was received makes it a resume. */
+    /* The number of received bytes makes it a resume. */
     request.fields_len = s->was_opened ? PFL_TUNNEL_OFFER_FIELDS + 1 : PFL_TUNNEL_OFFER_FIELDS - 1;
     if (!s->was_opened && s->wants_zstd)
         fields[request.fields_len++] =

@@ -99,7 +99,7 @@ static int stream_writev(struct pfl_stream *stream, const struct iovec *iov, int
     for (int i = 0; i < iov_len; i++) {
         int rc = pfl_resume_write(&s->resume, pfl_span_of(iov[i].iov_base, iov[i].iov_len));
 
-        if (rc != 0) { /* part of it may be in: the stream is of no use any more */
+        if (rc != 0) { /* a part may be queued: the stream is unusable */
             pfl_client_stream_break(s, rc, pfl_err_str(rc));
             return rc;
         }

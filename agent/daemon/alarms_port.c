@@ -19,7 +19,7 @@
 _Static_assert(PFL_AGENT_MAX_ALARMS *PFL_AGENT_ALARM_TRIGGERS <= PFL_ALARM_WATCH_TRIGGERS,
                "the watch has room for all triggers");
 
-/* ---- what they wait for ---- */
+/* ---- triggers to watch ---- */
 
 static bool is_watched(const struct pfl_agent *a, const struct pfl_agent_alarm_order *order)
 {
@@ -149,7 +149,7 @@ static unsigned count_of(struct pfl_agent *a, const char *operator_name)
     return count;
 }
 
-/* One that takes another's place needs none of its own. */
+/* One that replaces another needs no slot of its own. */
 static bool has_room(struct pfl_agent *a, const char *operator_name, bool is_replacing)
 {
     unsigned more = is_replacing ? 0 : 1;

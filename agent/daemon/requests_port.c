@@ -82,7 +82,7 @@ static unsigned count_of(struct pfl_agent *a, const char *operator_name)
     return count;
 }
 
-/* Room for one more. One operator never has all of it. NULL: yes; else why not. */
+/* Is there room for one more? One operator never gets all of it. NULL: yes; else the reason. */
 static const char *make_room(struct pfl_agent *a, const char *operator_name)
 {
     struct pfl_agent_stream *over;

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 
-/* What comes after `prefix`; NULL: it has another one. */
+/* The name after `prefix`; NULL: it has another prefix. */
 static const char *get_id(const struct pfl_stored_fd *stored, const char *prefix)
 {
     size_t len = strlen(prefix);
@@ -81,7 +81,8 @@ static bool is_taken(struct pfl_agent *a, const char *id)
     return false;
 }
 
-/* The manager has more than one descriptor of this name: it would give up all of them. */
+/* The manager has more than one descriptor of this name: removing by name would remove all of
+ * them. */
 static bool is_double(struct pfl_agent *a, const struct pfl_stored_fd *stored)
 {
     static const char *const prefixes[] = {PFL_AGENT_KEPT_MEMORY, PFL_AGENT_KEPT_SERVICE,

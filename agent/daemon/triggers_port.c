@@ -127,7 +127,7 @@ static int open_raise(struct pfl_agent *a, struct pfl_h2_stream *leg,
     return 0;
 }
 
-/* NULL: each of them. Else one that may not be raised. */
+/* NULL: all are permitted. Else one that is not. */
 static const char *find_forbidden(const struct pfl_agent_alarm_order *order, struct pfl_span role)
 {
     for (size_t i = 0; role.len != 0 && i < order->triggers_len; i++) {

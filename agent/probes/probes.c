@@ -35,7 +35,7 @@
 
 #define DEFAULT_SMB_KB   4096u
 #define PAGE_KB          32u
-#define BATCH_MS         50u /* half of the usual period: what is finished need not hurry */
+#define BATCH_MS         50u /* half of the usual period: finished data is not urgent */
 #define NS_PER_MS        UINT64_C(1000000)
 #define COMMIT_PERIOD_MS 5
 #define SESSIONS         PERFLEET_MAX_INSTANCES
@@ -374,7 +374,7 @@ static void poll_instance(struct source *source, uint32_t index, uint64_t now_ns
     }
 }
 
-/* Does what is due and returns when the next thing is. */
+/* Does due work and returns the time of the next. */
 static uint64_t work(struct probes *p)
 {
     uint32_t period_ms = pfl_ftrace_get_period_ms(&p->ftrace);
@@ -505,7 +505,7 @@ static int register_source(struct probes *p, enum source_kind kind)
     struct perfleet_source_conf conf = {
         .name = kinds[kind].name,
         .user = source,
-        /* What waits for room stays in the kernel's buffers meanwhile. */
+        /* Without room the data stays in the kernel's buffers meanwhile. */
         .policy = PERFLEET_STALL_THEN_DROP,
         .on_setup = on_setup,
         .on_start = on_start,

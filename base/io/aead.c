@@ -53,7 +53,7 @@ static void get_key(const mbedtls_chachapoly_context *ctx, uint8_t *ret_key)
     }
 }
 
-/* A context with key and nonce, and what is not encrypted behind it. NULL: no memory. */
+/* A context with key, nonce and the additional data. NULL: no memory. */
 static EVP_CIPHER_CTX *begin(const mbedtls_chachapoly_context *ctx, bool is_sealing,
                              const uint8_t *nonce, struct pfl_span aad)
 {

@@ -251,8 +251,8 @@ static bool may_go_on(struct tls_stream *t)
            pfl_handshake_queue_begin(t->queue, &t->turn);
 }
 
-/* While its handshake waits a peer is read on, so that its end is seen, as long as what it says
- * makes sense. */
+/* While a peer's handshake waits, reading continues, so that its end is detected, as long as its
+ * bytes are valid. */
 static void hold(struct tls_stream *t, struct pfl_span cipher)
 {
     int rc = 0;
@@ -281,7 +281,7 @@ static void process(struct tls_stream *t, struct pfl_span cipher)
         tell_eof(t);
 }
 
-/* What was held first, then the socket. */
+/* The held bytes first, then the socket. */
 static void go_on(void *user)
 {
     struct tls_stream *t = user;

@@ -401,7 +401,7 @@ static void make_tables(const struct pfl_command *command, struct getopt_tables 
     size_t n = 0;
     size_t letters = 0;
 
-    tables.letters[letters++] = ':'; /* what is missing differs from what is not known */
+    tables.letters[letters++] = ':'; /* a missing value differs from an unknown option */
     for (size_t i = 0; i < ROWS; i++) {
         const struct option_row *row = &rows[i];
 

@@ -32,7 +32,7 @@ struct row {
     const char *host;
     unsigned status;   /* 0: no answer */
     bool is_open;      /* it is being asked */
-    bool is_settled;   /* nothing more is to be asked of it */
+    bool is_settled;   /* it needs no further request */
     json_t *answer;    /* owned; NULL: none, or no JSON */
     char why[320];     /* "": it is well */
     const char *lacks; /* static; armed, but this is missing; NULL: nothing */

@@ -26,7 +26,7 @@ struct patient {
 
 struct doctor {
     struct patient patients[PFL_TARGETS_MAX_HOSTS];
-    struct pfl_buf config; /* what is to be recorded; empty when not given */
+    struct pfl_buf config; /* the trace config; empty if not given */
     enum pfl_health worst;
 };
 

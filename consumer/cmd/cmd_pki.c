@@ -342,8 +342,9 @@ static void run_signing(char *folder, int jobs)
     _exit(n == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-/* Before there are clients: what they pass is in the table of this process until a thread has
- * closed it, and a child's copy would be closed by its exec, for as long as its owner likes. */
+/* Call before there are clients: descriptors that they pass are in this process until a thread has
+ * closed them. A child's copy would be closed by its exec, which the descriptor's owner could
+ * delay. */
 static bool start_signing(struct signer *s)
 {
     int ends[2];

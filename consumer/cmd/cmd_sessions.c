@@ -151,7 +151,7 @@ static void on_state_of_stop(struct pfl_asked_host *h)
 {
     if (take_found(h) == PFL_SESSION_RUNNING)
         pfl_ask_later(h, LOOK_MS, look);
-    else /* one that only has a key is not in the answer */
+    else /* a session that only has a key is not in the answer */
         pfl_ask_done(h);
 }
 

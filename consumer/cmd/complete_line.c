@@ -23,7 +23,7 @@ struct line {
     size_t commands_len;
     const struct pfl_command *command; /* NULL: not named yet, or help or pki */
     struct pfl_span prefix;            /* of the word, which each candidate repeats */
-    const char *value;                 /* what is there already behind --NAME= */
+    const char *value;                 /* the text after --NAME= */
     size_t words;                      /* before it, that are no options */
     bool is_past_options;              /* behind -- */
     char *relay[CARRIED_MAX];          /* options of the connection, behind a free place */

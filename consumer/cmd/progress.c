@@ -24,7 +24,7 @@ static void clear_bar(struct pfl_progress *p)
     p->has_bar = false;
 }
 
-/* What is known of all hosts together. */
+/* Sums over all hosts. */
 struct totals {
     uint64_t expected_bytes;
     uint64_t read_bytes;

@@ -69,7 +69,7 @@ static void on_progress(void *user, const struct pfl_recording *recording,
     struct record *rec = user;
     enum pfl_recording_phase phase = pfl_recording_get_phase(recording);
 
-    if (rec->has_no_source) /* what comes now is but the end of what did not begin */
+    if (rec->has_no_source) /* the rest only ends a recording that did not begin */
         return;
     if (link == NULL && phase == PFL_RECORDING_RUN)
         rec->began_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);

@@ -17,7 +17,7 @@
 
 #define NAMED_MAX 8u /* hosts, or data sources, that one line names */
 
-/* What is known of all hosts together. */
+/* The data sources of all hosts together. */
 struct offered {
     size_t hosts; /* that answered */
     uint32_t wanted;

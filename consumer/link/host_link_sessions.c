@@ -80,7 +80,7 @@ static int on_observed(void *user, const struct pfl_rpc_reply *reply)
                 l->report.trigger[0] == '\0')
                 note_hit(l, f.bytes);
     }
-    /* One that is raised before all hosts are ready waits for them: pfl_host_link_begin. */
+    /* A trigger that is raised before all hosts are ready waits for them: pfl_host_link_begin. */
     if (l->report.trigger[0] != '\0' && l->state == PFL_LINK_RECORDING)
         pfl_host_link_move(l, PFL_LINK_DETACHING);
     return 0;
@@ -393,7 +393,7 @@ void pfl_host_link_look_at_session(struct pfl_host_link *self)
     ask_state(self, on_state_of_stop);
 }
 
-/* One that was stopped is copied as it is. */
+/* A stopped session is copied unchanged. */
 static void judge_watched(struct pfl_host_link *l)
 {
     enum pfl_session_found found =

@@ -371,7 +371,7 @@ int pfl_host_link_take_packets(struct pfl_host_link *self, const struct pfl_rpc_
     return rc;
 }
 
-/* One that answers and brings nothing is as stuck as one that does not answer. */
+/* A host that answers without data is as stuck as one that does not answer. */
 void pfl_host_link_note_progress(struct pfl_host_link *self)
 {
     uint64_t bytes = self->report.bytes_read + self->scan.partial.len;

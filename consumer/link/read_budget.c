@@ -9,7 +9,8 @@
 
 #include "perfetto/trace_config.fields.h"
 
-/* What the smallest packet in the ring can become when it is read, by what it took there. */
+/* The maximal growth of the smallest packet: its size when read, divided by its size in the
+ * ring. */
 #define GROWTH_MAX                                                                                 \
     ((PFL_READ_TRUSTED_MAX_BYTES + PFL_READ_PACKET_MIN_BYTES - 1) / PFL_READ_PACKET_MIN_BYTES + 1)
 

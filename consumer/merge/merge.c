@@ -154,7 +154,7 @@ static uint8_t *put(uint8_t *to, const void *data, size_t len)
     return to + len;
 }
 
-/* The packet without what is cut, and with its ids. */
+/* The packet without the cut fields, and with its new ids. */
 static size_t packet_size(const struct packet *p)
 {
     return p->bytes - p->view.cut_bytes + p->ids_len;
@@ -243,7 +243,7 @@ static uint32_t kind_of(const struct pfl_merge *self, const struct pfl_packet_vi
     return v->special == 0 ? v->kind : 0;
 }
 
-/* A packet as it is in the file; while there are two of them, the one before gets it, too. */
+/* A finished packet; while there are two files, the previous one gets it, too. */
 static int keep(struct pfl_merge *self, struct pfl_merge_host *h, const struct pfl_packet_view *v,
                 struct pfl_span packet)
 {
@@ -322,7 +322,7 @@ static int merge_viewed(struct pfl_merge *self, struct pfl_merge_host *h, struct
     bool is_first = false;
     int rc = 0;
 
-    /* No service packs two of them into one packet: the second would pass unseen. */
+    /* No service puts two of them into one packet: the second would not be rewritten. */
     if (p->view.has_two_special || p->view.is_compressed) {
         h->stats.refused_packets++;
         return 0;

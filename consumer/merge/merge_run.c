@@ -19,7 +19,7 @@
 
 /* Copies may read and write this far past their end. */
 #define BLOCK PFL_MERGE_TAIL_BLOCK
-/* Asked of the sink at a time; what is left of it is given back. */
+/* Reserved from the sink at a time; the rest is returned. */
 #define ROOM_BYTES (32u * 1024)
 #define TIME_MAX   10u
 #define TIME_BLOCK 16u
@@ -36,7 +36,7 @@ struct room {
     uint64_t packets;
 };
 
-/* What is left of a column. */
+/* The rest of a column. */
 struct column {
     const uint8_t *pos;
     const uint8_t *end;
@@ -63,7 +63,7 @@ struct run {
     struct room room;
 };
 
-/* One packet without the tail, at the beginning of what is left of the columns. */
+/* One packet without the tail, at the beginning of the rest of the columns. */
 struct piece {
     size_t length_len; /* bytes of its length */
     size_t time_len;   /* 0: it does not begin with one */
@@ -270,8 +270,8 @@ static bool is_readable_behind(const struct run *run)
     return end - c->rest.end >= (ptrdiff_t)BLOCK && end - c->times.end >= (ptrdiff_t)BLOCK;
 }
 
-/* Up to the first that is not plain. Works on copies: what is written could else be part of them,
- * for all the compiler knows. */
+/* Up to the first that is not plain. Works on local copies, because the compiler must assume that
+ * the writes alias them. */
 static int put_all_plain(struct run *run)
 {
     const struct pfl_merge_tail tail = run->out;

@@ -33,7 +33,7 @@ static void give_up_file(struct pfl_file_pull *p, int err)
     p->conf.on_full(p->conf.user, err);
 }
 
-/* What was written of a packet that has no room goes again. */
+/* Truncates a partly written packet that does not fit. */
 static void cut(int fd, off_t bytes)
 {
     off_t end = bytes != 0 ? lseek(fd, -bytes, SEEK_CUR) : -1;
@@ -42,7 +42,7 @@ static void cut(int fd, off_t bytes)
         (void)lseek(fd, bytes, SEEK_CUR);
 }
 
-/* All of it, or nothing where the file can be cut; else why not. */
+/* Writes all of it, or nothing if the file can be truncated; else an errno. */
 static int write_packet(int fd, struct iovec *iov, int len)
 {
     off_t done = 0;

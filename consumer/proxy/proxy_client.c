@@ -146,7 +146,7 @@ static void stop_session(struct pfl_proxy_client *c)
         pfl_proxy_client_fail(c, "the session cannot be stopped");
 }
 
-/* The client is gone, or shall go: what it wanted in its file is fetched first. */
+/* The client disconnected, or is to be closed: the rest for its file is read first. */
 static void leave(struct pfl_proxy_client *c)
 {
     if (c->is_closing || c->is_leaving)

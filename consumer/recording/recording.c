@@ -178,7 +178,7 @@ static void on_file_closed(void *user, const struct pfl_trace_files_end *file)
     begin_free(r);
 }
 
-/* Without a packet of any host it is none, and what was at its path stays. */
+/* Without a packet of any host the file is unwanted, and the old file at its path stays. */
 static bool is_file_wanted(const struct pfl_recording *r)
 {
     return r->merge != NULL && pfl_merge_get_packets(r->merge) != r->packets_before;

@@ -180,7 +180,7 @@ int pfl_recording_on_packet(void *user, struct pfl_host_link *link, const struct
     int rc;
 
     (void)link;
-    if (r->file_error != 0) /* it is stopped, and what it has left is kept */
+    if (r->file_error != 0) /* it is stopped, and its unread data is kept */
         return 0;
     rc = pfl_merge_packet(r->merge, m->merge_index, slices, slices_len, bytes);
     hold_back(r);

@@ -82,7 +82,7 @@ bool pfl_trace_file_is_direct(const char *path)
     for (size_t i = 0; i < sizeof(standard) / sizeof(standard[0]); i++)
         if (strcmp(path, standard[i]) == 0)
             return true;
-    /* Names of open files: what they name may be regular, but another process's to rename. */
+    /* Names of open files: such a file may be regular, but only its owner may rename it. */
     if (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0)
         return true;
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);

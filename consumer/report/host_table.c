@@ -359,7 +359,7 @@ static int add_cells(const struct pfl_host_table_conf *conf, const struct row *r
     return rc;
 }
 
-/* How much there is of what, and how much of it is shown. */
+/* Numbers of rows and problem lines, and how many of them are shown. */
 struct share {
     size_t rows;
     size_t problems;

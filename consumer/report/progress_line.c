@@ -22,7 +22,7 @@ static void fill_cells(char cells[CELLS_MAX + 1], size_t len, double share)
     cells[len] = '\0';
 }
 
-/* Without the last parts, as many as need be; what is then still too long is cut. */
+/* Without as many of the last parts as necessary; the rest is cut if it is still too long. */
 static void shorten(char *line, size_t max)
 {
     while (strlen(line) > max) {

@@ -304,7 +304,7 @@ static int add_left(const struct pfl_summary *s, size_t left, size_t unknown, st
     return rc != 0 ? rc : pfl_text_add(out, ": perfleet read %s -o FILE\n", s->session);
 }
 
-/* Of what is not in the file: where it is. */
+/* Where the data is that is missing in the file. */
 static int add_rest(const struct pfl_summary *s, struct pfl_buf *out)
 {
     uint64_t read_bytes = 0;

@@ -359,7 +359,7 @@ static int send_slices(struct pfl_fleet_client *c)
     return rc;
 }
 
-/* What is in the chunk goes to the client, until it does not read; then the next chunk. */
+/* Sends the chunk to the client until the queue is full; then the next chunk. */
 static void go_on(struct pfl_fleet_client *c)
 {
     struct pfl_fleet_reading *r = &c->reading;

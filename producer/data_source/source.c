@@ -313,7 +313,7 @@ void pfl_source_flush(struct pfl_source *self, uint32_t instance, uint64_t flush
 
     if (self->conf.on_flush == NULL || at->state == PFL_SOURCE_INSTANCE_SET_UP)
         return;
-    settle(self, instance, &oldest); /* what was said done before this one was asked for */
+    settle(self, instance, &oldest); /* flushes that were completed before this request */
     if ((self->conf.flags & PERFLEET_ASYNC_FLUSH) != 0) {
         if (at->flushes_len == PFL_SOURCE_FLUSHES_MAX)
             return; /* the program is far behind: this one goes without it */

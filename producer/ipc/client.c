@@ -257,7 +257,7 @@ static void stop_sources(struct perfleet *p)
         pfl_source_stop_all(s);
 }
 
-/* What was written to the connection's memory is lost with it. */
+/* Data in the connection's memory is lost with it. */
 static void drop_arbiter(struct perfleet *p)
 {
     if (p->arbiter != NULL)

@@ -52,7 +52,7 @@ bool pfl_commits_here(void *user)
     return true;
 }
 
-/* The timer is over; what was due at that moment goes now. */
+/* The timer expired: commits what was due then. */
 static bool is_time_over(struct perfleet *p)
 {
     if (p->commit_at_ms == 0 || pfl_clock_monotonic_ms() < p->commit_at_ms)

@@ -284,7 +284,7 @@ static bool wait_for_room(struct pfl_arbiter *self, uint32_t stalls)
         return false;
     if (is_dead(self))
         return false;
-    if (stalls > 0) /* before, what was committed already should make room */
+    if (stalls > 0) /* earlier ones wait for the committed chunks to be freed */
         commit_soon(self);
     if (us == 0)
         pfl_search_watch(&self->search, &self->smb);

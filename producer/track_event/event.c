@@ -186,7 +186,7 @@ static bool open_next(struct perfleet_event *ev)
         ev->clock_ = PERFLEET_BOOTTIME; /* the same time in every session */
         ev->value_ = now_ns;
     }
-    /* Acquire: what registered the category comes before what its bit lets us do. */
+    /* Acquire: the registration of the category precedes our use of it. */
     ev->left_ &= __atomic_load_n(&ev->category_->active, __ATOMIC_ACQUIRE);
     while (ev->left_ != 0) {
         struct pfl_event_sequence *s = pfl_event_sequence_get((uint32_t)__builtin_ctz(ev->left_));

@@ -99,7 +99,7 @@ static int answer_refused(struct pfl_gate *g, const struct request *r, const cha
                   pfl_span_of(message, sizeof(message) - w.left));
 }
 
-/* For what is no request at all. */
+/* For a frame that is not a request. */
 static int answer_error(struct pfl_gate *g, uint64_t request_id, const char *why)
 {
     uint8_t message[PFL_GATE_ANSWER_BYTES];

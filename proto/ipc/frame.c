@@ -36,7 +36,7 @@ static void drop_front(struct pfl_span *data, size_t len)
     data->len -= len;
 }
 
-/* Hands out the whole frames at the front of `data`; leaves what is not whole. */
+/* Calls back for the whole frames at the front of `data`; leaves an incomplete one. */
 static int take_whole_frames(struct pfl_span *data, pfl_frame_cb cb, void *user)
 {
     while (data->len >= PFL_FRAME_PREFIX_BYTES) {

@@ -49,7 +49,7 @@ static struct direct_connection *connection_of(struct pfl_list *node)
     return PFL_CONTAINER_OF(node, struct direct_connection, node);
 }
 
-/* ---- what is logged ---- */
+/* ---- log ---- */
 
 static void audit(const struct direct_connection *c, const char *action, unsigned status,
                   const struct pfl_direct_proxy_stats *stats)

@@ -91,7 +91,7 @@ static void on_timer_closed(uv_handle_t *handle)
     finish_if_gone(f);
 }
 
-/* Ends what is left of both sides, with what is queued there. */
+/* Ends the open sides, after their queues are sent. */
 static void begin_end(struct pfl_direct_proxy *f)
 {
     if (f->is_ending)

@@ -29,7 +29,7 @@ struct pfl_agent_events {
     struct pfl_hub_peer *peer;            /* borrowed: outlives the HTTP/2 stream */
     struct pfl_trigger_passing *triggers; /* the same */
     struct pfl_h2_stream *h2_stream;
-    struct pfl_buf line; /* what came of the one that is not whole */
+    struct pfl_buf line; /* the received part of an incomplete line */
     int64_t clock_ms;    /* our clock - the host's; when has_clock */
     bool has_clock;
     bool is_heard; /* it was answered 200 */

@@ -30,7 +30,7 @@ struct listing {
     struct pfl_h2_stream *h2_stream;  /* borrowed until its on_closed */
     struct pfl_token_bucket *bucket;  /* borrowed from the list */
     struct pfl_host_inventory_reader reader;
-    struct pfl_buf text; /* what is not given yet */
+    struct pfl_buf text; /* text that is not sent yet */
 };
 
 static struct pfl_token_bucket *bucket_of(struct pfl_host_list *list, const char *name)

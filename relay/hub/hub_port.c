@@ -152,7 +152,7 @@ static void close_link(struct connection *p)
         pfl_tunnel_link_close(p->link);
 }
 
-/* Asks the peer to go; one that cannot be asked is closed. */
+/* Sends the peer a GOAWAY; if that fails it is closed. */
 static void send_goaway(struct connection *p)
 {
     struct pfl_h2 *h2 = get_h2(p->hub, &p->peer);

@@ -142,7 +142,7 @@ static void on_sent(void *user, size_t bytes)
     pfl_token_bucket_take(&c->quota->bytes, bytes);
 }
 
-/* ---- memory for what is not read ---- */
+/* ---- memory for unread data ---- */
 
 /* An operator with less than that left cannot begin or resume streams, so that detached streams do
  * not return to be detached again. More than a window. */

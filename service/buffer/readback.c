@@ -50,7 +50,7 @@ struct pfl_readback {
     size_t lent_bytes; /* of pending, to next_packet's caller: gone at the next call */
     uint64_t invalid_packets;
     struct pfl_buf pending;       /* struct pending and bytes of each packet, or part of one */
-    struct pfl_long_packet rest;  /* owned: a long packet, or none; comes before what is pending */
+    struct pfl_long_packet rest;  /* owned: a long packet, or none; precedes `pending` */
     size_t rest_at;               /* of it, sent or lent */
     size_t rest_lent;             /* where the part begins that is lent */
     unsigned rest_buffer;         /* the index of its buffer */
@@ -213,7 +213,7 @@ static bool put_pending(struct pfl_readback *self)
 
 /* ---- a long packet ---- */
 
-/* Copies of it what fits. False: the frame is full. */
+/* Copies the part of it that fits. False: the frame is full. */
 static bool put_rest(struct pfl_readback *self)
 {
     struct pfl_reply_frame *f = &self->frame;
@@ -268,7 +268,7 @@ static void lend_rest(struct pfl_readback *self, struct pfl_readback_packet *ret
 
 /* ---- from a buffer ---- */
 
-/* A packet that does not fit: what of it fills the frame, and keeps the rest. */
+/* A packet that does not fit: fills the frame with a part of it, and keeps the rest. */
 static int carry_packet(struct pfl_readback *self, const struct pfl_trace_buffer_packet *packet)
 {
     uint8_t trusted[PFL_REPLY_OVERRUN];
@@ -343,7 +343,8 @@ static inline bool put_packet(struct pfl_readback *self, struct pfl_trace_buffer
     return true;
 }
 
-/* Reads the buffer into the frame until one of them has no more. `ret_is_full`: the frame. */
+/* Reads the buffer into the frame until the buffer is empty or the frame is full
+ * (`ret_is_full`). */
 static int put_buffer(struct pfl_readback *self, struct pfl_trace_buffer *buffer, bool *ret_is_full)
 {
     struct pfl_trace_buffer_packet packet;

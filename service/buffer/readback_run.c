@@ -163,7 +163,7 @@ static struct pfl_span get_first_piece(const struct pfl_trace_buffer_packet *pac
     return pfl_span_of(packet->slices[0].iov_base, packet->slices[0].iov_len);
 }
 
-/* What it takes of the budget. */
+/* Its cost in the budget. */
 static inline size_t get_cost(const struct columns *c)
 {
     return c->rest + c->time + c->length_bytes;
@@ -309,7 +309,7 @@ static bool pass_one(struct passage *p, size_t budget)
     return true;
 }
 
-/* What was passed takes of the budget. */
+/* Charges the passed packets to the budget. */
 static inline size_t get_passed(const struct pfl_reply_frame *self, const struct passage *p)
 {
     return (size_t)(p->rest - self->pos) + (size_t)(p->times - self->run_times) +

@@ -26,7 +26,7 @@ struct pfl_ring_copy {
     uint32_t src_bytes;          /* of the mapping */
     uint32_t src_used_bytes;     /* of it, once it is owned */
     uint8_t *dst;                /* borrowed: the other ring's mapping */
-    uint32_t filled_bytes;       /* what is to be copied */
+    uint32_t filled_bytes;       /* the range to copy */
     uint32_t at;                 /* all before is copied */
     uint64_t *is_copied;         /* owned: a bit for each page */
 };

@@ -115,7 +115,7 @@ static bool measure(struct pfl_trace_buffer *self, struct incoming *in)
 
     in->flags = chunk->flags & PFL_CHUNK_FLAGS_MASK;
     if (!chunk->is_complete) {
-        /* The last fragment is being written; these two flags speak of it. */
+        /* The last fragment is being written; these two flags describe it. */
         if (count > 0)
             count--;
         in->flags &= (uint8_t) ~(PFL_CHUNK_CONTINUES_NEXT | PFL_CHUNK_NEEDS_PATCH);
@@ -173,8 +173,8 @@ static struct pfl_sequence *get_sequence(struct pfl_trace_buffer *self,
 }
 
 /*
- * A chunk that left the sequence already is not stored again, unless it left incomplete and now
- * brings more: then what was read before is skipped.
+ * A chunk that left the sequence already is not stored again, unless it left incomplete and now has
+ * more: then the part that was read is skipped.
  */
 static bool is_stale(const struct pfl_sequence *seq, struct incoming *in)
 {
@@ -317,7 +317,7 @@ static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes)
     }
 }
 
-/* Places the reader's marks that lie in [begin, begin + bytes) at what is the oldest record now. */
+/* Moves the reader's marks in [begin, begin + bytes) to the oldest record now. */
 static void move_marks(struct pfl_trace_buffer *self, uint32_t begin, uint32_t bytes)
 {
     struct pfl_trace_buffer_pass *pass = &self->pass;

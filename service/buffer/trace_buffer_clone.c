@@ -68,7 +68,7 @@ int pfl_trace_buffer_clone(struct pfl_trace_buffer *self, struct pfl_trace_buffe
         pfl_trace_buffer_free(clone);
         return rc;
     }
-    self->pass.has_reader = false; /* the next one keeps what it changes */
+    self->pass.has_reader = false; /* the next reader preserves the bytes that it changes */
     clone->stats = self->stats;
     clone->search_credit = self->search_credit;
     clone->pass = self->pass;

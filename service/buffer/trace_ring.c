@@ -68,7 +68,7 @@ void pfl_trace_ring_keep_for_copy(const struct pfl_trace_ring *self, uint32_t of
 }
 
 #ifdef __SSE2__
-/* Whole cache lines, to an aligned place: what was there is not fetched first. */
+/* Whole cache lines, to an aligned place: their old content is not fetched first. */
 static void copy_lines(uint8_t *dst, const uint8_t *src, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 64) {

@@ -101,7 +101,7 @@ static void encode_source(struct pfl_message *m, const void *entry)
     pfl_message_end(m, mark);
 }
 
-/* Of a descriptor that leaves no room for what is around it. */
+/* For a descriptor that leaves no room for the fields around it. */
 static void encode_source_name(struct pfl_message *m, const void *entry)
 {
     const struct source_entry *e = entry;

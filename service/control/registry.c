@@ -17,7 +17,7 @@
 #include "service/session/session_run.h"
 #include "service/session/session_setup.h"
 
-/* What it costs now is counted. */
+/* Charges its current cost. */
 static bool count_bytes(struct pfl_service *self, struct pfl_producer *producer)
 {
     return pfl_shares_set(&self->shares.peer_bytes, producer->who, &producer->held_bytes,

@@ -58,7 +58,7 @@ static bool read_types(struct raw_rule *raw, const struct pfl_field *f)
     return is_good && !packed.failed;
 }
 
-/* NULL, or what is wrong. */
+/* NULL, or the error. */
 static const char *read_rule(struct pfl_span bytes, struct raw_rule *ret_raw)
 {
     struct pfl_reader r = pfl_reader_of(bytes);

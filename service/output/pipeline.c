@@ -40,7 +40,7 @@ struct pfl_pipeline {
     bool wants_plain;
     bool is_plain; /* the batch that is sealed is not compressed */
     bool is_done;  /* run has been called, next has not come to its end */
-    /* What next reads: packets with their marks, or the one that is compressed. */
+    /* The input of next: packets with their marks, or the compressed one. */
     struct pfl_reader results;
     size_t results_at;
     struct pfl_span compressed; /* data NULL: there is none */

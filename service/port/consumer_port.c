@@ -96,7 +96,7 @@ static void count_turn(struct pfl_consumer_port *port, uint64_t who, uint64_t be
     }
 }
 
-/* Piece by piece: what comes behind the one that took too long waits. */
+/* Piece by piece: after one that took too long the rest waits. */
 static void feed(struct pfl_consumer_conn *conn, struct pfl_span data)
 {
     int rc = 0;

@@ -203,7 +203,7 @@ void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, si
         rc = pfl_buf_append(&packet, slices[i].iov_base, slices[i].iov_len);
     if (rc == 0)
         rc = pfl_buf_append(&packet, tail.data, tail.len);
-    if (rc == 0) /* else it is not counted as one that needs what came before */
+    if (rc == 0) /* otherwise it does not count as one that needs earlier data */
         (void)pfl_rotation_goes_next(self, pfl_buf_get(&packet));
     pfl_buf_fini(&packet);
 }

@@ -47,7 +47,7 @@ static bool may_have_chunks(const struct pfl_session *session, const struct pfl_
     return false;
 }
 
-/* Some of its memory, for a session or all. True: that was the last of it. */
+/* Scrapes a part of its memory, for one session or all. True: it is finished. */
 static bool scrape_some(const struct scope *scope, uint32_t *page, uint64_t *credit)
 {
     const struct pfl_producer *producer = scope->producer;
@@ -73,7 +73,7 @@ static bool scrape_some(const struct scope *scope, uint32_t *page, uint64_t *cre
     return result.next_page == producer->smb.smb.pages;
 }
 
-/* All of it now, as far as the limit goes: there are no turns. False: a part was left out. */
+/* Scrapes all of it now, within the limit: there are no turns. False: a part was left out. */
 static bool scrape_at_once(struct pfl_service *service, const struct scope *scope, uint32_t page)
 {
     const struct pfl_producer *producer = scope->producer;

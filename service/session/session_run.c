@@ -302,8 +302,8 @@ void pfl_session_disable(struct pfl_service *service, struct pfl_session *sessio
     pfl_service_look_at(service, session->timers.stop_ms);
 }
 
-/* Its file is still written: it lives on, unseen, until that is done. What its producers have for
- * it is scraped first. */
+/* Its file is still being written: the session continues to exist, invisible, until that is done.
+ * Its producers' memory is scraped first. */
 static void orphan(struct pfl_service *service, struct pfl_session *session, const char *why)
 {
     struct pfl_consumer *consumer = session->consumer;
@@ -352,7 +352,7 @@ void pfl_session_abort(struct pfl_service *service, struct pfl_session *session,
     }
 }
 
-/* ---- what its parts tell ---- */
+/* ---- callbacks of its parts ---- */
 
 static void on_last_scraped(struct pfl_service *service, struct pfl_session *session)
 {
@@ -381,7 +381,7 @@ static void on_scraped(struct pfl_service *service, struct pfl_session *session)
         pfl_scrape_turns_begin(service, session);
 }
 
-/* What was recorded is only worth keeping for a consumer. */
+/* The recorded data is only useful to a consumer. */
 static void stop_after_flush(struct pfl_service *service, struct pfl_session *session)
 {
     if (pfl_session_is_detached(session))

@@ -15,7 +15,7 @@
 #include "perfetto/data_source_descriptor.fields.h"
 #include "service/vm/vm_place.h"
 
-/* What is being read; `instructions` is NULL in the walk that counts. */
+/* The state of parsing; `instructions` is NULL in the counting pass. */
 struct reading {
     struct pfl_vm_program *program;
     size_t instructions_len;
@@ -102,7 +102,7 @@ static uint64_t get_number(struct pfl_span bytes, uint32_t id, uint64_t value)
     return value;
 }
 
-/* The fields of an instruction that say what it does. */
+/* The fields of an instruction that select its operation. */
 struct parts {
     struct pfl_span of[VM_INSTRUCTION__DEL + 1]; /* by field id */
     bool has[VM_INSTRUCTION__DEL + 1];

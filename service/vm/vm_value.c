@@ -188,7 +188,7 @@ static void move_content(struct pfl_vm_value *to, const struct pfl_vm_value *fro
     to->wire_type = from->wire_type;
 }
 
-/* What is there becomes the only element of a container. */
+/* The present value becomes the only element of a container. */
 static enum pfl_vm_status enclose(struct pfl_vm_account *account, struct pfl_vm_value *self,
                                   enum pfl_vm_kind kind, uint64_t key)
 {

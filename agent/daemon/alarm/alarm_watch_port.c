@@ -303,7 +303,7 @@ static int open_wait(struct pfl_alarm_watch *w, struct wait **ret_wait)
     return 0;
 }
 
-/* A session for what is wanted, in place of the one that is being made. */
+/* A session for the wanted triggers, instead of the one that is being made. */
 static void begin(struct pfl_alarm_watch *w)
 {
     (void)uv_timer_stop(&w->timer);

@@ -26,7 +26,7 @@ struct listener {
     struct pfl_h2_stream *leg; /* borrowed until its on_closed */
     uint64_t line;             /* sent next, from byte `at` on */
     size_t at;
-    uint64_t credited; /* the first line that is not used up, and how much of it is */
+    uint64_t credited; /* the first line that is not used up, and how much of it was used */
     size_t credited_bytes;
     bool is_cut; /* it is no longer waited for */
 };

@@ -28,9 +28,9 @@ struct pfl_encode_port {
     struct pfl_encode_state state;
     struct pfl_work job;
     struct pfl_encoder *encoder; /* owned; the thread's while the job runs; NULL: plain */
-    uint64_t cursor;             /* what lies before it is encoded, or the job's */
+    uint64_t cursor;             /* bytes before it are encoded, or belong to the job */
     struct pfl_span in;          /* the job's, in the pipe */
-    struct pfl_buf outs[2];      /* the job's, and the one that is used */
+    struct pfl_buf outs[2];      /* the job's, and the one in use */
     struct pfl_writer out;       /* the job's */
     unsigned current;            /* of outs: the job's */
     int err;                     /* the job's */
@@ -66,7 +66,7 @@ static void run_job(struct pfl_work *job)
         p->err = PFL_EIO; /* there is room for all: see begin_job */
 }
 
-/* What waits and lies in one piece, at most PFL_ENCODE_JOB_BYTES. */
+/* The contiguous part of the waiting bytes, at most PFL_ENCODE_JOB_BYTES. */
 static struct pfl_span get_waiting(const struct pfl_encode_port *p)
 {
     size_t at = (size_t)(p->cursor & (p->conf.pipe_bytes - 1));
@@ -128,7 +128,7 @@ static int encode_waiting(struct pfl_encode_port *p)
     return rc;
 }
 
-/* What waits becomes the job. PFL_EIO: there is no thread. */
+/* The waiting bytes become the job. PFL_EIO: there is no thread. */
 static int begin_job(struct pfl_encode_port *p)
 {
     struct pfl_span in = get_waiting(p);
@@ -149,7 +149,7 @@ static int begin_job(struct pfl_encode_port *p)
     return rc;
 }
 
-/* Nothing runs: what waits is encoded, or begun to be, and after it the end. */
+/* No job runs: encodes the waiting bytes, or starts a job for them, and then the end. */
 static int go_on(struct pfl_encode_port *p)
 {
     size_t waiting = (size_t)(p->state.end - p->cursor);

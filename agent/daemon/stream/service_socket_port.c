@@ -93,7 +93,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct pfl_service_socket *s = handle->data;
 
-    if (status < 0) { /* the poll has ended; the calls say what it is */
+    if (status < 0) { /* the poll has ended; the calls return the error */
         events = UV_READABLE | UV_WRITABLE;
         s->polled = 0;
     }

@@ -49,7 +49,7 @@ struct pfl_spool {
     int fd; /* owned; -1: no file now */
     int job_errno;
     uint64_t counted_bytes; /* of the disk, in the pool */
-    uint64_t freed;         /* blocks before it were given back; what is counted begins here */
+    uint64_t freed;         /* blocks before it were freed; counted bytes begin here */
     bool can_punch;         /* the file system gives single blocks back */
     bool is_write_held;     /* a write failed: not again before something was read */
     bool is_broken;
@@ -265,7 +265,7 @@ static bool is_file_used_up(const struct pfl_spool *s)
     return is_file_empty(s) && s->now.file_end != 0;
 }
 
-/* What is in the ring goes into the file when it is a job's worth. */
+/* The ring's bytes go into the file when there are enough for a job. */
 static bool try_write(struct pfl_spool *s)
 {
     size_t len = get_ring_len(s);
@@ -398,8 +398,8 @@ static bool can_be(const struct pfl_spool_conf *conf, int fd, const struct pfl_s
            (state->file_begin == state->file_end || (uint64_t)is.st_size >= state->file_end);
 }
 
-/* What a dead thread wrote behind the file's end is not ours, nor what was used before its begin:
- * both are given back, so that what is counted is true. */
+/* Bytes that a dead thread wrote past the file's end, and used ones before its begin, are freed, so
+ * that the count is correct. */
 static int take_file(struct pfl_spool *s, int fd)
 {
     if (ftruncate(fd, (off_t)s->now.file_end) != 0)

@@ -22,7 +22,7 @@ static const char *write_name(const struct pfl_agent_stream *s, const char *pref
     return dst;
 }
 
-/* Empty where there is no gate. What was let through may be large, and stays in its slot. */
+/* Empty without a gate. Permitted requests may be large, and stay in their slot. */
 static uint32_t save_gate(struct pfl_agent_stream *s)
 {
     uint32_t slot = 1 - pfl_stream_memory_get_record(s->memory)->gate_slot;

@@ -40,7 +40,7 @@
 #define BEHIND_BYTES  (PFL_TUNNEL_DATA_WINDOW_BYTES / 2)
 #define CALL_NOTHING  UINT32_MAX
 #define TRIES_MAX     5u
-/* What nothing that is true comes near: sums of it with what fits into memory do not overflow. */
+/* Above every valid value; sums with sizes that fit into memory do not overflow. */
 #define COUNT_MAX ((uint64_t)1 << 62)
 
 #define AT_GATE  PAGE_BYTES
@@ -136,8 +136,8 @@ static void punch(const struct pfl_stream_memory *m, size_t at, size_t bytes)
     (void)fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)bytes);
 }
 
-/* Pages that the record, which is out, does not speak of. The spool's are soon needed again while
- * the operator is behind, and fresh ones cost more than what is written into them. */
+/* Pages that the published record does not refer to. While the operator is behind, the spool's are
+ * soon needed again, and fresh pages cost more than the writes into them. */
 static void drop(struct pfl_stream_memory *m, const struct pfl_stream_record *record)
 {
     bool is_empty = record->spool.ring_begin == record->spool.ring_end;

@@ -116,8 +116,8 @@ void pfl_agent_stream_out_on_spool(void *user)
     go_on(s);
 }
 
-/* Encoded bytes, in order: into the ring, or behind what waits for it. What comes out at once may
- * be more than there is left of the ring. */
+/* Encoded bytes, in order: into the ring, or behind the bytes that wait for it. One output may be
+ * larger than the rest of the ring. */
 static int keep(struct pfl_agent_stream *s, struct pfl_span data)
 {
     size_t kept = pfl_replay_kept(&s->resume.out);

@@ -485,7 +485,7 @@ static bool is_this(const struct pfl_stream_facts *facts, const char *id)
     return strcmp(facts->id, id) == 0 && pfl_identity_is_name(facts->operator_name);
 }
 
-/* `ret_stream` has what was taken, also when it fails; NULL: nothing. */
+/* `ret_stream` owns what was taken, also on failure; NULL: nothing. */
 static int take(const struct pfl_agent_stream_conf *conf, const struct pfl_agent_stream_kept *kept,
                 struct pfl_agent_stream **ret_stream)
 {

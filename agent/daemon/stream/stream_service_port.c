@@ -127,7 +127,7 @@ static uint32_t find_frame(const struct pfl_agent_stream *s)
     return len <= held ? (uint32_t)len : 0;
 }
 
-/* What is let through is kept as it was judged: the operator has no say in it any more. */
+/* A permitted frame is kept as it was judged: the operator can no longer change it. */
 static int judge_frame(struct pfl_agent_stream *s, uint32_t len)
 {
     uint8_t *frame = pfl_stream_memory_get_frame(s->memory);

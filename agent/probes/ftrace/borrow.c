@@ -40,7 +40,7 @@ int pfl_borrow_find_path(const char *name, char ret_path[PFL_INSTANCE_PATH_MAX])
     return 0;
 }
 
-/* What a file shows is not always what it takes. */
+/* A file's content is not always valid as its input. */
 static void clean_value(const char *path, char *value)
 {
     char *open = strchr(value, '[');

@@ -142,7 +142,7 @@ static void fail(struct pfl_probe_message *errors, const char *what, const char 
     pfl_probe_message_text(errors, FTRACE_STATS__FAILED_FTRACE_EVENTS, "ftrace/funcgraph_exit");
 }
 
-/* NULL: all of it is in place. */
+/* NULL: everything was set. */
 static const char *choose_functions(struct pfl_ftrace_instance *self, struct pfl_ftrace_host *host,
                                     const struct pfl_ftrace_conf *conf, const char **ret_detail)
 {

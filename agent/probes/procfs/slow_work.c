@@ -286,7 +286,7 @@ static bool can_start(void)
     struct pfl_slow_step step = start;
     bool can;
 
-    step.path = ""; /* one that is stuck does not mean that the next one will be */
+    step.path = ""; /* after a stuck one the next one need not be stuck */
     (void)pthread_mutex_lock(&all.lock);
     can = is_allowed(&step);
     (void)pthread_mutex_unlock(&all.lock);

@@ -151,7 +151,7 @@ static void close_file(struct pfl_undo *self)
     self->has_failed = false;
 }
 
-/* All of it or, if the kernel allows, nothing of it. */
+/* Writes all of it or, if the kernel allows, nothing. */
 static bool append(const struct pfl_undo *self, struct pfl_span bytes)
 {
     off_t end = lseek(self->file_fd, 0, SEEK_END);
@@ -230,7 +230,7 @@ int pfl_undo_add(struct pfl_undo *self, const void *owner, enum pfl_undo_kind ki
         .kind = kind, .owner = owner, .path = (char *)path, .text = (char *)text};
 
     if (pfl_undo_log_has(&self->log, &entry))
-        return 0; /* what was there first counts */
+        return 0; /* the first value counts */
     if (self->log.count == 0 && self->file_fd < 0)
         open_file(self);
     rc = pfl_undo_log_add(&self->log, owner, kind, path, text);
@@ -287,7 +287,7 @@ void pfl_undo_fini(struct pfl_undo *self)
 
 /* --- of programs that are gone ----------------------------------------------------------- */
 
-/* One that was left stays until its folder is gone. */
+/* A file without an owner stays until its folder is removed. */
 static void undo_file(int root_fd, int dir_fd, const char *name)
 {
     struct pfl_undo_log log = {0};
