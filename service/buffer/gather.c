@@ -22,8 +22,16 @@
 
 #define PAGE_BYTES ((size_t)4096)
 
+static uint64_t all_bytes;
+
+uint64_t pfl_long_packets_get_bytes(void)
+{
+    return all_bytes;
+}
+
 void pfl_long_packet_fini(struct pfl_long_packet *self)
 {
+    all_bytes -= self->mapped_bytes;
     if (self->base != NULL)
         pfl_retired_rings_add(self->base, self->mapped_bytes, self->mapped_bytes);
     *self = (struct pfl_long_packet){0};
@@ -54,6 +62,7 @@ static int map(struct pfl_long_packet *packet, size_t bytes)
     if (base == MAP_FAILED)
         return PFL_ENOMEM;
     *packet = (struct pfl_long_packet){.base = base, .mapped_bytes = bytes};
+    all_bytes += bytes;
     return 0;
 }
 

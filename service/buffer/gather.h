@@ -30,6 +30,8 @@ struct pfl_long_packet {
 };
 /* Frees the memory, in turns of the loop. Legal on zeroed memory. */
 void pfl_long_packet_fini(struct pfl_long_packet *self);
+/* The mappings of all long packets. */
+uint64_t pfl_long_packets_get_bytes(void);
 /* Frees the memory of [begin, end), except its last page. */
 void pfl_long_packet_release(struct pfl_long_packet *self, size_t begin, size_t end);
 

@@ -5,6 +5,7 @@
  */
 #include "service/control/guardrails.h"
 
+#include "service/buffer/gather.h"
 #include "service/buffer/retired_rings.h"
 
 static uint64_t sum_buffers(const struct pfl_list *sessions)
@@ -40,7 +41,7 @@ uint64_t pfl_guardrails_get_limit(const struct pfl_service *service)
     PFL_LIST_EACH (it, &service->leaving) {
         sum += PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     }
-    return sum + pfl_retired_rings_get_bytes();
+    return sum + pfl_retired_rings_get_bytes() + pfl_long_packets_get_bytes();
 }
 
 static bool is_busy(const struct pfl_guardrails *self, const struct pfl_guardrails_look *look)

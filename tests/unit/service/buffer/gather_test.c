@@ -45,6 +45,7 @@ static int teardown(void **state)
     (void)state;
     pfl_trace_buffer_free(fx.buffer);
     fx.buffer = NULL;
+    assert_int_equal(pfl_long_packets_get_bytes(), 0);
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -154,6 +155,7 @@ static void its_memory_may_be_taken(void **state)
     begin();
     expect_long(fx.buffer, 0);
     pfl_trace_buffer_take_long(fx.buffer, &packet);
+    assert_int_equal(pfl_long_packets_get_bytes(), packet.mapped_bytes);
     expect_short(fx.buffer, 'e', 0);
     pfl_trace_buffer_free(fx.buffer);
     fx.buffer = NULL;

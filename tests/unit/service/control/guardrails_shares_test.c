@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "proto/ipc/frame.h"
+#include "service/buffer/gather.h"
 #include "service/buffer/retired_rings.h"
 #include "service/buffer/trace_ring.h"
 #include "service/control/guardrails.h"
@@ -474,6 +475,41 @@ static void memory_that_is_released_in_turns_counts_until_it_is(void **state)
     assert_int_equal(pfl_guardrails_get_limit(&service), before);
 }
 
+static void a_long_packet_counts_while_it_is_read(void **state)
+{
+    const struct pfl_trace_buffer_conf conf = {.size_bytes = 1u << 20};
+    const uint64_t before = pfl_guardrails_get_limit(&service);
+    struct pfl_trace_buffer_packet packet;
+    struct pfl_trace_buffer *buffer;
+
+    (void)state;
+    assert_int_equal(pfl_trace_buffer_new(&conf, &buffer), 0);
+    for (uint32_t i = 0; i < 2 * PFL_LONG_PACKET_FRAGMENTS; i++) {
+        const struct pfl_trace_buffer_chunk chunk = {
+            .producer_id = 1,
+            .writer_id = 1,
+            .chunk_id = i,
+            .fragments = 1,
+            .flags = (uint8_t)((i != 0 ? PFL_CHUNK_CONTINUES_PREV : 0u) |
+                               (i != 2 * PFL_LONG_PACKET_FRAGMENTS - 1
+                                    ? (unsigned)PFL_CHUNK_CONTINUES_NEXT
+                                    : 0u)),
+            .is_complete = true,
+            .payload = (const uint8_t *)"\2xx",
+            .payload_bytes = 3,
+        };
+
+        pfl_trace_buffer_commit(buffer, &chunk);
+    }
+    pfl_trace_buffer_begin_read(buffer);
+    while (!pfl_trace_buffer_read(buffer, &packet))
+        assert_true(pfl_trace_buffer_is_paused(buffer));
+    assert_true(packet.is_long);
+    assert_true(pfl_guardrails_get_limit(&service) > before + packet.bytes);
+    pfl_trace_buffer_free(buffer);
+    assert_int_equal(pfl_guardrails_get_limit(&service), before);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -492,6 +528,7 @@ int main(void)
         TEST(names_chosen_to_meet_do_not_meet_in_the_history_of_triggers),
         TEST(a_producer_that_joins_a_vm_needs_no_memory_of_the_users_share),
         TEST(memory_that_is_released_in_turns_counts_until_it_is),
+        TEST(a_long_packet_counts_while_it_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
