@@ -28,4 +28,6 @@
 /* The service's threshold, without the tail; a reader accepts any length. */
 #define PFL_RUN_PACKET_MAX_BYTES 4096u
 
+_Static_assert(PFL_RUN_TAIL_MAX_BYTES < PFL_RUN_PACKET_MAX_BYTES, "a tail is part of a packet");
+
 #endif
