@@ -121,8 +121,8 @@ static void add_interrupts(struct pfl_probe_message *m, struct pfl_span text)
         if (words < cpus + 2 || line.len == 0)
             continue;
         pfl_probe_message_begin(m, INTERRUPT_INFO__IRQ_MAPPING);
-        pfl_probe_message_uint(m, INTERRUPT_INFO__IRQ_MAPPING__IRQ_ID, pfl_proc_number(id));
-        pfl_probe_message_bytes(m, INTERRUPT_INFO__IRQ_MAPPING__NAME, line.data, line.len);
+        pfl_probe_message_uint(m, INTERRUPT_INFO__INTERRUPT_MAPPING__IRQ_ID, pfl_proc_number(id));
+        pfl_probe_message_bytes(m, INTERRUPT_INFO__INTERRUPT_MAPPING__NAME, line.data, line.len);
         pfl_probe_message_end(m);
     }
 }
