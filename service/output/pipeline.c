@@ -167,7 +167,8 @@ int pfl_pipeline_seal(struct pfl_pipeline *self)
     int rc = 0;
 
     assert(self->part_bytes == 0);
-    self->is_plain = self->wants_plain || self->compressor == NULL;
+    self->is_plain = self->wants_plain || self->compressor == NULL ||
+                     self->in.len > PFL_PIPELINE_COMPRESSED_MAX_BYTES;
     if (self->filter != NULL)
         rc = pfl_buf_reserve(&self->mid, self->in.len, &room);
     if (rc == 0 && !self->is_plain)

@@ -21,7 +21,9 @@
 
 /* A batch is full from here on. Larger ones compress better and need fewer hand-overs. */
 #define PFL_PIPELINE_BATCH_BYTES (256u * 1024)
-#define PFL_PIPELINE_BUFFERS     128u
+/* A larger batch, of one long packet, is not compressed: compression cannot be cancelled. */
+#define PFL_PIPELINE_COMPRESSED_MAX_BYTES ((size_t)16 << 20)
+#define PFL_PIPELINE_BUFFERS              128u
 
 /* A packet's origin: the index of its buffer, or one of these. */
 enum pfl_pipeline_mark {

@@ -336,6 +336,67 @@ static void milling_survives_each_failed_allocation(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* What comes of a packet of so many zeroes. */
+static size_t compress_zeroes(struct pfl_pipeline *pipeline, size_t bytes)
+{
+    static const uint8_t zeroes[1 << 20];
+    struct pfl_span packet;
+    size_t len;
+
+    assert_int_equal(pfl_pipeline_begin_packet(pipeline, bytes, 0), 0);
+    while (bytes != 0) {
+        size_t part = bytes < sizeof(zeroes) ? bytes : sizeof(zeroes);
+
+        assert_true(pfl_pipeline_is_in_packet(pipeline));
+        assert_false(pfl_pipeline_is_full(pipeline));
+        pfl_pipeline_add_part(pipeline, pfl_span_of(zeroes, part));
+        bytes -= part;
+    }
+    assert_true(pfl_pipeline_is_full(pipeline));
+    assert_int_equal(pfl_pipeline_seal(pipeline), 0);
+    pfl_pipeline_run(pipeline);
+    assert_true(pfl_pipeline_next(pipeline, &packet));
+    len = packet.len;
+    assert_false(pfl_pipeline_next(pipeline, &packet));
+    return len;
+}
+
+static void a_batch_that_takes_long_to_compress_is_not_compressed(void **state)
+{
+    static const enum pfl_codec codecs[] = {PFL_CODEC_DEFLATE, PFL_CODEC_ZSTD};
+    const size_t most = PFL_PIPELINE_COMPRESSED_MAX_BYTES;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pfl_pipeline *pipeline = make(NULL, codecs[i], 3);
+
+        assert_true(compress_zeroes(pipeline, most / 2) < most / 100);
+        assert_int_equal(compress_zeroes(pipeline, most), most);
+        assert_true(compress_zeroes(pipeline, most / 2) < most / 100);
+        pfl_pipeline_free(pipeline);
+    }
+}
+
+static void of_a_packet_whose_parts_do_not_come_nothing_is_left(void **state)
+{
+    struct pfl_pipeline *pipeline = make(NULL, PFL_CODEC_NONE, 0);
+    struct pfl_span packet;
+
+    (void)state;
+    add(pipeline, "abc", 3, 0);
+    assert_int_equal(pfl_pipeline_begin_packet(pipeline, 10, 0), 0);
+    pfl_pipeline_add_part(pipeline, pfl_span_of((const uint8_t *)"xy", 2));
+    pfl_pipeline_drop_packet(pipeline);
+    add(pipeline, "def", 3, 0);
+    run(pipeline);
+    assert_true(pfl_pipeline_next(pipeline, &packet));
+    assert_memory_equal(packet.data, "abc", 3);
+    assert_true(pfl_pipeline_next(pipeline, &packet));
+    assert_memory_equal(packet.data, "def", 3);
+    assert_false(pfl_pipeline_next(pipeline, &packet));
+    pfl_pipeline_free(pipeline);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +409,8 @@ int main(void)
         cmocka_unit_test(a_head_is_drawn_closer_when_less_is_left),
         cmocka_unit_test(a_cancelled_batch_yields_nothing_and_the_next_one_does),
         cmocka_unit_test(an_empty_batch_yields_nothing),
+        cmocka_unit_test(a_batch_that_takes_long_to_compress_is_not_compressed),
+        cmocka_unit_test(of_a_packet_whose_parts_do_not_come_nothing_is_left),
         cmocka_unit_test(milling_survives_each_failed_allocation),
     };
 
