@@ -6,8 +6,8 @@
 #include "base/io/listener.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "relay/accept/direct_port.h"
 #include "relay/accept/tls_port.h"
+#include "relay/direct/direct_port.h"
 #include "relay/hub/hub_port.h"
 
 struct pfl_tls_port {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Direct mode: operators' connections to the consumer socket of this host, byte for byte. */
-#ifndef PFL_RELAY_ACCEPT_DIRECT_PORT_H
-#define PFL_RELAY_ACCEPT_DIRECT_PORT_H
+#ifndef PFL_RELAY_DIRECT_DIRECT_PORT_H
+#define PFL_RELAY_DIRECT_DIRECT_PORT_H
 
 #include "base/io/stream.h"
 #include "proto/tunnel/identity.h"

@@ -8,7 +8,7 @@
  * of which owns its proxy. Limits: max_per_operator, the proxy's queues; refusals in the log
  * (log.h).
  */
-#include "relay/accept/direct_port.h"
+#include "relay/direct/direct_port.h"
 
 #include <stdio.h>
 #include <string.h>
