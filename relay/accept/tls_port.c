@@ -132,69 +132,34 @@ static void log_refusal(struct pfl_tls_port_connection *c, const char *reason, c
                      remedy);
 }
 
-/* Its peer is an operator, or a host, of our fleet: c->identity and c->uri are set. False: not, and
- * logged. */
-static bool authorize(struct pfl_tls_port_connection *c, enum pfl_identity_role role,
-                      struct pfl_identity *ret_identity)
-{
-    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
-    struct pfl_identity_refusal why = {.reason = "", .remedy = ""};
-
-    if (pfl_tls_conf_is_revoked(c->port->tls, id)) { /* by a list that came during the handshake */
-        log_refusal(c, "its certificate was revoked during the handshake",
-                    "none: its owner needs another certificate");
-        return false;
-    }
-    if (pfl_identity_authorize(id->uri, c->port->fleet, role, &why) == 0 &&
-        pfl_identity_parse(id->uri, ret_identity) == 0) {
-        (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
-        c->identity = *id;
-        return true;
-    }
-    log_refusal(c, why.reason, why.remedy);
-    return false;
-}
-
 static void on_taker_ended(void *user)
 {
     end_connection(user);
 }
 
 /* False: refused. */
-static bool hand_to_hub(struct pfl_tls_port_connection *c, enum pfl_identity_role role)
+static bool give_to_hub(struct pfl_tls_port_connection *c, const struct pfl_identity *identity)
 {
-    struct pfl_identity identity;
     struct pfl_hub_peer_conf conf = {
         .stream = c->tls,
-        .identity = &identity,
+        .identity = identity,
         .address = c->address,
         .on_ended = on_taker_ended,
         .user = c,
     };
 
-    if (c->port->hub == NULL) {
-        log_refusal(c, "this relay is no meeting point",
-                    "give it a relay certificate: perfleet pki relay DIR NAME");
-        return false;
-    }
-    if (!authorize(c, role, &identity))
-        return false;
-    if (pfl_hub_take(c->port->hub, &conf) != 0) {
-        log_refusal(c, "too many connections of this operator, or out of memory", "close some");
-        return false;
-    }
-    c->taker = PFL_TLS_PORT_HUB;
-    c->tls = NULL;
-    return true;
+    if (pfl_hub_take(c->port->hub, &conf) == 0)
+        return true;
+    log_refusal(c, "too many connections of this operator, or out of memory", "close some");
+    return false;
 }
 
-/* The peer gets the consumer socket of this host. False: refused. */
-static bool hand_to_direct(struct pfl_tls_port_connection *c)
+/* The same. */
+static bool give_to_direct(struct pfl_tls_port_connection *c, const struct pfl_identity *identity)
 {
-    struct pfl_identity identity;
     struct pfl_direct_peer_conf conf = {
         .stream = c->tls,
-        .identity = &identity,
+        .identity = identity,
         .uri = c->uri,
         .address = c->address,
         .start_ms = c->start_ms,
@@ -203,21 +168,11 @@ static bool hand_to_direct(struct pfl_tls_port_connection *c)
     };
     struct pfl_identity_refusal why;
 
-    if (c->port->direct == NULL) {
-        log_refusal(c, "this meeting point has no consumer socket of its own",
-                    "use the tunnel (ALPN h2), or start it with --consumer-socket");
-        return false;
-    }
-    if (!authorize(c, PFL_IDENTITY_OPERATOR, &identity))
-        return false;
-    if (pfl_direct_take(c->port->direct, &conf, &why) != 0) {
-        if (why.reason != NULL)
-            log_refusal(c, why.reason, why.remedy);
-        return false;
-    }
-    c->taker = PFL_TLS_PORT_DIRECT;
-    c->tls = NULL;
-    return true;
+    if (pfl_direct_take(c->port->direct, &conf, &why) == 0)
+        return true;
+    if (why.reason != NULL)
+        log_refusal(c, why.reason, why.remedy);
+    return false;
 }
 
 static void count_handshake(struct pfl_tls_port *p, const char *version)
@@ -228,15 +183,32 @@ static void count_handshake(struct pfl_tls_port *p, const char *version)
         p->handshakes_1_2++;
 }
 
-/* What a connection is, ALPN says. False: refused. */
+/* False: refused. */
 static bool hand_over(struct pfl_tls_port_connection *c)
 {
-    const char *protocol = pfl_tls_stream_get_alpn(c->tls);
+    const struct pfl_tls_port *p = c->port;
+    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
+    struct pfl_peer_admission_conf conf = {.alpn = pfl_tls_stream_get_alpn(c->tls),
+                                           .uri_untrusted = id->uri,
+                                           .fleet = p->fleet,
+                                           .is_revoked = pfl_tls_conf_is_revoked(p->tls, id),
+                                           .has_hub = p->hub != NULL,
+                                           .has_direct = p->direct != NULL};
+    struct pfl_peer_admission admission;
 
-    if (protocol == NULL || strcmp(protocol, PFL_TUNNEL_ALPN_RAW) == 0)
-        return hand_to_direct(c);
-    return hand_to_hub(c, strcmp(protocol, PFL_TUNNEL_ALPN_AGENT) == 0 ? PFL_IDENTITY_HOST
-                                                                       : PFL_IDENTITY_OPERATOR);
+    pfl_peer_admission_decide(&conf, &admission);
+    if (admission.taker == PFL_PEER_TAKER_NONE) {
+        log_refusal(c, admission.refusal.reason, admission.refusal.remedy);
+        return false;
+    }
+    (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
+    c->identity = *id;
+    if (admission.taker == PFL_PEER_TAKER_HUB ? !give_to_hub(c, &admission.identity)
+                                              : !give_to_direct(c, &admission.identity))
+        return false;
+    c->taker = admission.taker;
+    c->tls = NULL;
+    return true;
 }
 
 static void on_tls_ready(void *user)
@@ -463,9 +435,9 @@ static void drop_revoked(struct pfl_tls_port *p)
             continue;
         pfl_log_warn("peer-dropped", "address=%s uri=%s reason=\"its certificate was revoked\"",
                      c->address, pfl_log_quote_str(c->uri));
-        if (c->taker == PFL_TLS_PORT_DIRECT)
+        if (c->taker == PFL_PEER_TAKER_DIRECT)
             pfl_direct_drop(p->direct, c);
-        else if (c->taker == PFL_TLS_PORT_HUB)
+        else if (c->taker == PFL_PEER_TAKER_HUB)
             pfl_hub_drop(p->hub, c);
     }
 }

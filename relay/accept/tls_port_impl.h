@@ -6,6 +6,7 @@
 #include "base/io/listener.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "relay/accept/peer_admission.h"
 #include "relay/accept/tls_port.h"
 #include "relay/direct/direct_port.h"
 #include "relay/hub/hub_port.h"
@@ -33,19 +34,12 @@ struct pfl_tls_port {
     bool is_draining;
 };
 
-/* Who has the TLS stream of a connection. */
-enum pfl_tls_port_taker {
-    PFL_TLS_PORT_ITSELF, /* during the handshake, and while a refusal is sent */
-    PFL_TLS_PORT_HUB,
-    PFL_TLS_PORT_DIRECT,
-};
-
 struct pfl_tls_port_connection {
     struct pfl_list node;
     struct pfl_tls_port *port;
     struct pfl_listener *listener; /* borrowed: lives until we release it */
     struct pfl_stream *tls;        /* owned; NULL: taken */
-    enum pfl_tls_port_taker taker;
+    enum pfl_peer_taker taker;
     uint64_t start_ms;
     bool is_refused; /* logged already */
     char address[80];
