@@ -7,7 +7,7 @@
 #include "proto/tunnel/identity.h"
 
 enum pfl_peer_taker {
-    PFL_PEER_TAKER_NONE, /* of a decision: refused; of a connection: its handshake goes on */
+    PFL_PEER_TAKER_NONE, /* of a decision: refused; of a connection: none yet */
     PFL_PEER_TAKER_HUB,
     PFL_PEER_TAKER_DIRECT,
 };

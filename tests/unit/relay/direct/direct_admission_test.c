@@ -115,6 +115,20 @@ static void a_role_comes_with_a_stream_of_its_quota(void **state)
     assert_int_equal(admission.role.len, 0);
 }
 
+static void each_connection_is_a_new_stream_of_its_minute(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        set_policy(RULE "role: \"x\" } role { name: \"x\" max_new_streams_per_min: 1 }"), 0);
+    pfl_direct_admission_decide(&question, &admission);
+    assert_int_equal(admission.status, 0);
+    pfl_direct_admission_decide(&question, &admission);
+    assert_int_equal(admission.status, 429);
+    question.now_ms += 60000;
+    pfl_direct_admission_decide(&question, &admission);
+    assert_int_equal(admission.status, 0);
+}
+
 static void another_policy_moves_the_stream_to_the_quota_of_its_role(void **state)
 {
     struct pfl_quota *old;
@@ -200,6 +214,7 @@ int main(void)
         T(an_operator_has_so_many_connections_and_no_more),
         T(without_a_rule_nobody_is_admitted),
         T(a_role_comes_with_a_stream_of_its_quota),
+        T(each_connection_is_a_new_stream_of_its_minute),
         T(another_policy_moves_the_stream_to_the_quota_of_its_role),
         T(a_quota_stays_when_there_is_no_role_and_none_comes_later),
         T(a_policy_that_forbids_leaves_the_quota_to_be_closed),

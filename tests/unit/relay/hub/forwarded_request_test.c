@@ -79,9 +79,11 @@ static void what_the_agent_refuses_is_passed_back_and_audited_as_refused(void **
     world_assert_audited("arm 409 ann a - 0/0 - session=s1 (refused)\n");
     a->answer = 299;
     world_ask(ann, "DELETE", "/v1/hosts/a/alarms/s1", &answer);
+    assert_string_equal(answer.type, "application/json");
     world_assert_audited("disarm 299 ann a - 0/0 - session=s1\n");
     a->answer = 300;
     world_ask(ann, "DELETE", "/v1/hosts/a/alarms/s2", &answer);
+    assert_string_equal(answer.type, "application/problem+json");
     world_assert_audited("disarm 300 ann a - 0/0 - session=s2 (refused)\n");
 }
 
@@ -176,6 +178,7 @@ static void an_empty_answer_takes_nothing_and_has_no_type(void **state)
     a->answer_body = "";
     world_ask(ann, "DELETE", "/v1/hosts/a/alarms/s1", &answer);
     assert_int_equal(answer.status, 204);
+    assert_string_equal(answer.type, "");
     assert_int_equal(answer.body_len, 0);
 }
 

@@ -109,6 +109,8 @@ static int list(void *arg)
     ann = world_connect(PFL_IDENTITY_OPERATOR, "ann");
     world_ask(ann, "GET", "/v1/hosts", &answer);
     world_close();
+    if (answer.status != 0 && answer.status != 200)
+        assert_int_equal(answer.status, 503);
     /* Either all of it came, or it is said that it did not. */
     if (answer.status == 200 && answer.h2_stream == NULL && answer.code == PFL_H2_NO_ERROR)
         assert_string_equal(answer.body + answer.body_len - 2, "]}");

@@ -284,9 +284,11 @@ static void on_answer(void *user, const struct pfl_h2_head *head)
 {
     struct world_answer *a = user;
     const char *problem = pfl_h2_head_get(head, PFL_TUNNEL_H_PROBLEM);
+    const char *type = pfl_h2_head_get(head, "content-type");
 
     a->status = pfl_h2_head_get_status(head);
     (void)snprintf(a->problem, sizeof(a->problem), "%s", problem != NULL ? problem : "");
+    (void)snprintf(a->type, sizeof(a->type), "%s", type != NULL ? type : "");
     pfl_h2_stream_wake(a->h2_stream);
 }
 

@@ -33,6 +33,7 @@ struct world_answer {
     struct pfl_h2_stream *h2_stream; /* NULL once it is over */
     unsigned status;                 /* 0: none came */
     char problem[400];               /* "title: detail", "" without one */
+    char type[40];                   /* of the body, "" without one */
     char body[8192];
     size_t body_len;
     size_t to_send; /* of a stream */

@@ -169,6 +169,13 @@ static void one_operator_leaves_some_of_an_agents_streams_to_others(void **state
     world_assert_audited("refuse 429 bob a - 0/0 - -\n");
 }
 
+/* Without memory there is no answer, a problem, or what HTTP/2 says of a request nobody took. */
+static void assert_answered(unsigned status)
+{
+    if (answer.status != 0 && answer.status != 503 && answer.status != 404)
+        assert_int_equal(answer.status, status);
+}
+
 static int ask_all(void *arg)
 {
     struct world_peer *ann;
@@ -177,10 +184,13 @@ static int ask_all(void *arg)
     world_open(FORGETTING);
     ann = world_connect(PFL_IDENTITY_OPERATOR, "ann");
     (void)world_connect(PFL_IDENTITY_HOST, "a");
-    world_ask(ann, "GET", "/v1/hosts/a", &answer);
-    world_ask(ann, "GET", "/v1/hosts/b", &answer);
-    world_ask(ann, "GET", "/v1/hosts/a/streams", &answer);
-    world_ask(ann, "DELETE", "/v1/hosts/a", &answer);
+    if (!world.is_broken && world.peer[1].peer.host != NULL) {
+        world_ask(ann, "GET", "/v1/hosts/a", &answer);
+        assert_answered(200);
+        world_ask(ann, "GET", "/v1/hosts/a/streams", &answer);
+        assert_answered(200);
+        world_ask(ann, "DELETE", "/v1/hosts/a", &answer); /* which may have left by now */
+    }
     world_close();
     return world_result();
 }

@@ -48,6 +48,7 @@ static void the_newest_connection_is_its_hosts_and_the_older_one_is_asked_to_go(
     assert_int_equal(host->seen_ms, 0);
     world.now_ms += 5000;
     world_disconnect(newer);
+    assert_null(newer->peer.host);
     assert_null(host->peer);
     assert_int_equal(host->seen_ms, world.now_ms);
     assert_null(pfl_peer_table_get_agent(&world.peers, host));
