@@ -153,8 +153,11 @@ static void on_data(void *user, struct pfl_span data)
         return;
     conn->port->answered = conn;
     rc = pfl_rpc_host_feed(&conn->rpc, data);
-    if (rc == 0 && !conn->is_closing)
-        rc = send_answers(conn);
+    if (!conn->is_closing) {
+        int sent = send_answers(conn); /* also to what came before a failure */
+
+        rc = rc == 0 ? sent : rc;
+    }
     conn->port->answered = NULL;
     conn->port->answers_len = 0;
     pfl_fair_turn_take(&conn->port->fair_turn, conn->peer.who,

@@ -411,6 +411,28 @@ static void garbage_disconnects_only_its_sender(void **state)
     assert_false(consumer.is_closed);
 }
 
+static void what_came_before_garbage_is_answered(void **state)
+{
+    /* Of one read: two frames of a kind that nobody knows, which get an answer, and garbage. */
+    static const uint8_t bytes[] = {0x04, 0, 0,    0,    0x10, 0x07, 0x78, 0x01, 0x04, 0,
+                                    0,    0, 0x10, 0x09, 0x78, 0x01, 0xfd, 0xff, 0x01, 0x00};
+
+    (void)state;
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    pfl_kit_client_send(&producer, bytes, sizeof(bytes), -1);
+    for (uint64_t id = 7; id <= 9; id += 2) {
+        struct pfl_kit_reply reply;
+
+        assert_true(pfl_kit_client_take(&producer, &reply));
+        assert_true(reply.is_error);
+        assert_int_equal(reply.request_id, id);
+        pfl_kit_reply_free(&reply);
+    }
+    pfl_kit_client_expect_nothing(&producer);
+    assert_true(producer.is_closed);
+    pfl_kit_client_close(&producer);
+}
+
 static void thousands_of_silent_connections_hurt_nobody(void **state)
 {
     static int fds[SILENT];
@@ -512,6 +534,7 @@ int main(void)
         TEST(a_consumer_may_die_in_any_state_of_its_session),
         TEST(a_producer_that_does_not_read_is_disconnected_alone),
         TEST(garbage_disconnects_only_its_sender),
+        TEST(what_came_before_garbage_is_answered),
         TEST(thousands_of_silent_connections_hurt_nobody),
         TEST(offered_memory_without_seals_is_refused_and_replaced),
         TEST(offered_memory_with_seals_is_used),
