@@ -55,6 +55,16 @@ static void a_misspelt_word_finds_the_one_that_was_meant(void **state)
     assert_string_equal(CLOSEST("track-event", sources), "track_event");
 }
 
+static void of_equally_close_words_the_first_is_offered(void **state)
+{
+    static const char *const alike[] = {"cart", "cast", "cave"};
+
+    (void)state;
+    assert_string_equal(CLOSEST("caat", alike), "cart");
+    assert_string_equal(CLOSEST("case", alike), "cast");
+    assert_string_equal(CLOSEST("cast", alike), "cast");
+}
+
 static void the_beginning_of_a_word_finds_it(void **state)
 {
     (void)state;
@@ -95,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_distance_counts_inserted_deleted_changed_and_swapped_letters),
         cmocka_unit_test(a_misspelt_word_finds_the_one_that_was_meant),
+        cmocka_unit_test(of_equally_close_words_the_first_is_offered),
         cmocka_unit_test(the_beginning_of_a_word_finds_it),
         cmocka_unit_test(what_is_not_alike_is_not_offered),
         cmocka_unit_test(words_that_are_too_long_are_never_close),
