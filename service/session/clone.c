@@ -549,7 +549,7 @@ void pfl_clone_on_file_written(struct pfl_service *service, struct pfl_session *
 {
     struct pfl_consumer *consumer = clone->consumer;
 
-    if (!clone->file->is_failed) {
+    if (clone->file->trouble == PFL_SESSION_FILE_WELL) {
         tell(clone);
         return;
     }

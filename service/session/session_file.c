@@ -68,7 +68,8 @@ static void fail(struct pfl_session_file *self, const char *why, uint64_t lost_b
     pfl_log_error("trace-file-failed", "session=%llu bytes=%llu lost_bytes=%llu reason=\"%s\"",
                   (unsigned long long)self->session->id, (unsigned long long)self->written_bytes,
                   (unsigned long long)lost_bytes, why);
-    self->is_failed = true;
+    if (self->trouble == PFL_SESSION_FILE_WELL)
+        self->trouble = PFL_SESSION_FILE_FAILED;
     self->is_over = true;
 }
 
@@ -180,23 +181,24 @@ static void on_job_done(void *user, const struct pfl_disk_result *result)
     struct pfl_session_file *self = user;
     uint64_t written = result->written[0] + result->written[1];
     uint64_t lost_bytes = get_waiting_bytes(self) - written;
+    enum pfl_session_file_job job = self->job;
 
-    self->has_job = false;
+    self->job = PFL_SESSION_FILE_NO_JOB;
     self->written_bytes += written;
     if (self->rotation != NULL)
         pfl_rotation_on_written(self->rotation, result);
-    if (self->is_cut_over)
+    if (job == PFL_SESSION_FILE_END_SEGMENT)
         pfl_rotation_end_cut(self->rotation);
-    self->is_cut_over = false;
-    if (result->error != 0 && !self->is_broken)
+    if (result->error != 0 && self->trouble != PFL_SESSION_FILE_BROKEN) {
         fail(self, strerror(result->error), lost_bytes);
-    self->is_broken = self->is_broken || result->error != 0;
+        self->trouble = PFL_SESSION_FILE_BROKEN;
+    }
     if (self->out.capacity > OUT_KEPT_BYTES)
         pfl_buf_fini(&self->out);
     pfl_buf_clear(&self->out);
-    if (self->is_ending && !self->is_failed)
+    if (job == PFL_SESSION_FILE_CLOSE && self->trouble == PFL_SESSION_FILE_WELL)
         log_end(self, self->is_final ? "the session is over" : "max_file_size_bytes");
-    if (self->is_ending)
+    if (job == PFL_SESSION_FILE_CLOSE)
         close_disk(self);
     else
         pump(self);
@@ -213,7 +215,7 @@ static struct pfl_disk_job make_job(struct pfl_session_file *self, bool wants_sy
         pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC});
     if (self->is_over)
         pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE});
-    self->is_ending = self->is_over;
+    self->job = self->is_over ? PFL_SESSION_FILE_CLOSE : PFL_SESSION_FILE_WRITE;
     return job;
 }
 
@@ -224,9 +226,11 @@ static struct pfl_disk_job make_segment_job(struct pfl_session_file *self, bool 
     bool is_cutting = self->rotation->phase == PFL_ROTATION_CUTTING;
 
     pfl_rotation_add_steps(self->rotation, &job, pfl_buf_get(&self->out));
-    self->is_cut_over = is_cutting && (is_pass_over || self->is_over);
-    self->is_ending = self->is_over && !is_cutting;
-    if (self->is_cut_over || self->is_ending)
+    if (is_cutting && (is_pass_over || self->is_over))
+        self->job = PFL_SESSION_FILE_END_SEGMENT;
+    else
+        self->job = self->is_over && !is_cutting ? PFL_SESSION_FILE_CLOSE : PFL_SESSION_FILE_WRITE;
+    if (self->job != PFL_SESSION_FILE_WRITE)
         pfl_rotation_add_end(self->rotation, &job, pfl_service_boottime_ns(self->service),
                              self->out.len);
     else if (is_pass_over && self->session->plan->file.wants_sync)
@@ -242,7 +246,7 @@ static struct pfl_disk_job make_closing_job(struct pfl_session_file *self)
 
     for (unsigned slot = 0; slot < PFL_DISK_SLOTS; slot++)
         pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE, .slot = slot});
-    self->is_ending = true;
+    self->job = PFL_SESSION_FILE_CLOSE;
     return job;
 }
 
@@ -250,7 +254,7 @@ static struct pfl_disk_job make_next_job(struct pfl_session_file *self, bool is_
 {
     bool wants_sync = self->is_over || (is_pass_over && self->session->plan->file.wants_sync);
 
-    if (self->is_broken)
+    if (self->trouble == PFL_SESSION_FILE_BROKEN)
         return make_closing_job(self);
     return self->rotation != NULL ? make_segment_job(self, is_pass_over)
                                   : make_job(self, wants_sync);
@@ -260,7 +264,6 @@ static void submit(struct pfl_session_file *self, bool is_pass_over)
 {
     struct pfl_disk_job job = make_next_job(self, is_pass_over);
 
-    self->has_job = true;
     self->service->conf.disk->submit(self->disk, &job);
 }
 
@@ -357,14 +360,15 @@ static bool step_pass(struct pfl_session_file *self)
 
 bool pfl_session_file_is_idle(const struct pfl_session_file *self)
 {
-    return !self->has_job && !self->is_reading && !self->wants_pass && !self->is_over;
+    return self->job == PFL_SESSION_FILE_NO_JOB && !self->is_reading && !self->wants_pass &&
+           !self->is_over;
 }
 
 static void pump(struct pfl_session_file *self)
 {
     bool can_go_on = true;
 
-    while (can_go_on && !self->has_job) {
+    while (can_go_on && self->job == PFL_SESSION_FILE_NO_JOB) {
         if (self->is_over)
             submit(self, true);
         else if (self->is_reading)
@@ -509,7 +513,7 @@ int pfl_session_file_copy(struct pfl_service *service, struct pfl_session *clone
     file->is_copy = true;
     file->is_final = true;
     file->wants_pass = true;
-    file->has_job = true;
+    file->job = PFL_SESSION_FILE_WRITE;
     pfl_disk_job_add(&job, copy);
     pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE, .slot = 1});
     disk->submit(file->disk, &job);

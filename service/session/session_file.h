@@ -13,6 +13,19 @@
 #define PFL_SESSION_FILE_BATCH_BYTES (1u << 20)
 #define PFL_SESSION_FILE_PACKET_MAX  (1u << 29) /* bytes kept in memory for the disk */
 
+enum pfl_session_file_job {
+    PFL_SESSION_FILE_NO_JOB,
+    PFL_SESSION_FILE_WRITE,
+    PFL_SESSION_FILE_END_SEGMENT, /* and writes what is left of it */
+    PFL_SESSION_FILE_CLOSE,       /* likewise of the file */
+};
+
+enum pfl_session_file_trouble {
+    PFL_SESSION_FILE_WELL,
+    PFL_SESSION_FILE_FAILED, /* the file is full, or there is no memory; logged */
+    PFL_SESSION_FILE_BROKEN, /* the disk failed: open files are closed, nothing more is written */
+};
+
 struct pfl_session_file {
     struct pfl_service *service;   /* borrowed */
     struct pfl_session *session;   /* borrowed: it owns this file */
@@ -24,18 +37,15 @@ struct pfl_session_file {
     struct pfl_buf *long_to;       /* borrowed: its buffer, `out` or the next segment's */
     uint64_t next_write_ms;        /* PFL_SESSION_NEVER: no period */
     struct pfl_rotation *rotation; /* owned; NULL: one file */
-    bool is_reading;               /* a pass runs */
-    bool has_job;                  /* a job is in progress */
+    enum pfl_session_file_job job; /* in progress */
+    enum pfl_session_file_trouble trouble;
+    bool is_reading; /* a pass runs */
     bool wants_pass;
-    bool wants_cut;   /* the next pass begins the next segment */
-    bool is_cut_over; /* the current job ends the old segment */
-    bool is_final;    /* the next pass is the last */
-    bool is_failed;   /* the disk failed, or the file is full; logged */
-    bool is_broken;   /* the disk failed: open files are closed and nothing more is written */
-    bool is_over;     /* nothing more is written: full, failed, or the last pass is done */
-    bool is_ending;   /* the current job closes the file */
-    bool is_orphan;   /* the session left the service: freed when the file is closed */
-    bool is_copy;     /* a clone's: its consumer is answered when the file is closed */
+    bool wants_cut; /* the next pass begins the next segment */
+    bool is_final;  /* the next pass is the last */
+    bool is_over;   /* nothing more is written: full, failed, or the last pass is done */
+    bool is_orphan; /* the session left the service: freed when the file is closed */
+    bool is_copy;   /* a clone's: its consumer is answered when the file is closed */
 };
 
 /* Takes `fd`, or, if it is -1, creates plan->file.path; `ret_why` explains a failure. PFL_EINVAL,

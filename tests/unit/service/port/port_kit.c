@@ -106,7 +106,7 @@ static bool is_disk_busy(const struct pfl_list *sessions)
     PFL_LIST_EACH (it, sessions) {
         const struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
 
-        if (session->file != NULL && session->file->has_job)
+        if (session->file != NULL && session->file->job != PFL_SESSION_FILE_NO_JOB)
             return true;
     }
     return false;
