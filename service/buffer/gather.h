@@ -14,8 +14,8 @@
 /* A shorter packet, with fewer fragments, is read at once, in place. */
 #define PFL_LONG_PACKET_FRAGMENTS 256u
 #define PFL_LONG_PACKET_BYTES     ((size_t)1 << 20)
-/* A longer packet is lost: a length in a trace has 28 bits. */
-#define PFL_LONG_PACKET_MAX_BYTES ((size_t)0x0fffffff)
+/* A longer packet is lost: a length in a trace has 28 bits, and the trusted fields follow. */
+#define PFL_LONG_PACKET_MAX_BYTES ((size_t)0x0fffff7f)
 /* Limits of one step. */
 #define PFL_GATHER_STEP_RECORDS 1024u
 #define PFL_GATHER_STEP_BYTES   ((size_t)256 * 1024)

@@ -246,6 +246,8 @@ static void take_rest(struct pfl_readback *self, struct pfl_trace_buffer *buffer
 }
 
 _Static_assert(PFL_REPLY_OVERRUN + PFL_TRUSTED_MAX_BYTES <= PFL_LONG_PACKET_TAIL, "trusted fields");
+_Static_assert(PFL_LONG_PACKET_MAX_BYTES + PFL_LONG_PACKET_TAIL < (size_t)1 << 28,
+               "a packet with its trusted fields is one that readers accept");
 
 static void lend_rest(struct pfl_readback *self, struct pfl_readback_packet *ret_packet)
 {
