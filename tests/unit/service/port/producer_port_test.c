@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -20,6 +21,8 @@
 #define NO_ARGS    ((struct pfl_span){0})
 #define ONE_SOURCE "buffers { size_kb: 64 } data_sources { config { name: \"kit.source\" } } "
 #define SILENT     3000u
+#define BUSY       100u
+#define ASKED      40u
 
 static struct pfl_port_kit kit;
 static struct pfl_kit_client consumer;
@@ -433,6 +436,58 @@ static void what_came_before_garbage_is_answered(void **state)
     pfl_kit_client_close(&producer);
 }
 
+/* So much that a user's part of a turn is soon used up: frames that nobody knows are answered. */
+static void ask_often(int fd)
+{
+    static const uint8_t frame[] = {0x04, 0, 0, 0, 0x10, 0x09, 0x78, 0x01};
+    uint8_t bytes[ASKED * sizeof(frame)];
+
+    for (size_t i = 0; i < ASKED; i++)
+        memcpy(bytes + i * sizeof(frame), frame, sizeof(frame));
+    assert_int_equal(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT), sizeof(bytes));
+}
+
+static size_t count_answered(int fd)
+{
+    static uint8_t bytes[ASKED * 256];
+    ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+
+    return n < 0 ? 0 : (size_t)n;
+}
+
+/* The loop sleeps if there is nothing to do: a connection that waits has to wake it. */
+static void busy_connections_of_a_user_are_all_served_though_some_end_while_they_wait(void **state)
+{
+    int fds[BUSY];
+    size_t wanted;
+
+    (void)state;
+    for (size_t i = 0; i < BUSY; i++) {
+        assert_int_equal(pfl_fdsock_connect_unix(kit.producer_address, &fds[i]), 0);
+        pfl_port_kit_run(&kit);
+    }
+    ask_often(fds[0]);
+    pfl_port_kit_run(&kit);
+    wanted = count_answered(fds[0]);
+    assert_true(wanted != 0);
+    for (size_t i = 1; i < BUSY; i++)
+        ask_often(fds[i]);
+    (void)uv_run(&kit.loop, UV_RUN_ONCE);
+    for (size_t i = 2; i < BUSY; i += 3) {
+        (void)close(fds[i]);
+        fds[i] = -1;
+    }
+    for (size_t i = 0; i < BUSY; i++) {
+        while (fds[i] >= 0 && count_answered(fds[i]) != wanted)
+            (void)uv_run(&kit.loop, UV_RUN_ONCE);
+    }
+    for (size_t i = 0; i < BUSY; i++) {
+        if (fds[i] >= 0)
+            (void)close(fds[i]);
+    }
+    pfl_port_kit_run(&kit);
+}
+
 static void thousands_of_silent_connections_hurt_nobody(void **state)
 {
     static int fds[SILENT];
@@ -535,6 +590,7 @@ int main(void)
         TEST(a_producer_that_does_not_read_is_disconnected_alone),
         TEST(garbage_disconnects_only_its_sender),
         TEST(what_came_before_garbage_is_answered),
+        TEST(busy_connections_of_a_user_are_all_served_though_some_end_while_they_wait),
         TEST(thousands_of_silent_connections_hurt_nobody),
         TEST(offered_memory_without_seals_is_refused_and_replaced),
         TEST(offered_memory_with_seals_is_used),
