@@ -6,10 +6,10 @@
  * CONNECT, and a splice (stream_splice.h) passes bytes and credit, within the rate of the role.
  * When the policy changes each stream is checked again: forbidden ones are killed, changed roles
  * are sent to the agents. Failures: a status with a sentence; an agent that does not accept a new
- * role loses the stream. Unread data takes memory here. If an operator's share of it is used up,
- * the operator's streams with most of it are detached, and none is begun or resumed until data is
- * read. Ownership: a stream frees itself when its HTTP/2 streams are closed. Limits: quota.h,
- * streams per connection (proto/h2/h2.h), `unread`.
+ * role loses the stream, and one that does not answer has to resume it. Unread data takes memory
+ * here. If an operator's share of it is used up, the operator's streams with most of it are
+ * detached, and none is begun or resumed until data is read. Ownership: a stream frees itself when
+ * its HTTP/2 streams are closed. Limits: quota.h, streams per connection (proto/h2/h2.h), `unread`.
  */
 #include "relay/hub/stream_table.h"
 
@@ -387,9 +387,15 @@ static void on_role_answered(void *user, int err, unsigned status, struct pfl_sp
 
         if (is_last)
             c->last_change = NULL;
-        /* With a lost connection the stream is lost, too, and gets its role when it is resumed. */
-        if (err == PFL_ECLOSED || !is_same_stream(&c->context, &t->context))
+        if (!is_same_stream(&c->context, &t->context))
             continue;
+        /* No answer: the connection is lost, or the agent reset the request. The stream gets its
+         * role when it is resumed. */
+        if (err == PFL_ECLOSED) {
+            if (is_last)
+                pfl_stream_splice_detach(c->splice);
+            continue;
+        }
         if (err == 0 && status == 204 && is_last)
             memcpy(c->role, t->role, sizeof(c->role));
         else if (err != 0 || status != 204)

@@ -463,6 +463,25 @@ static void a_role_whose_agent_is_lost_forbids_nothing(void **state)
     assert_int_equal(world_count(world.audited, "forbid"), 0);
 }
 
+/* It has not lost the stream with it: the stream may not stay under the old role. */
+static void a_role_whose_request_is_reset_detaches_the_stream(void **state)
+{
+    (void)state;
+    connect_both(ROLE "method: \"Q*\" }");
+    world_open_stream(ann, "a", WORLD_STREAM, NULL, &one);
+    world_open_stream(ann, "a", WORLD_OTHER, NULL, &two);
+    a->answer = 0;
+    world_set_policy(OTHER_ROLE);
+    if (a->waiting != NULL)
+        pfl_h2_stream_reset(a->waiting, PFL_H2_REFUSED);
+    world_pump();
+    assert_null(two.h2_stream);
+    assert_int_equal(two.code, PFL_H2_DETACH);
+    assert_int_equal(a->services[1].code, PFL_H2_DETACH);
+    assert_non_null(one.h2_stream); /* its request is not answered yet */
+    assert_int_equal(world_count(world.audited, "forbid"), 0);
+}
+
 static void a_role_where_there_was_none_ends_the_stream(void **state)
 {
     (void)state;
@@ -591,6 +610,7 @@ int main(void)
         WORLD_TEST(an_agent_that_answers_a_role_with_too_much_loses_the_stream),
         WORLD_TEST(a_role_for_one_stream_is_not_anothers),
         WORLD_TEST(a_role_whose_agent_is_lost_forbids_nothing),
+        WORLD_TEST(a_role_whose_request_is_reset_detaches_the_stream),
         WORLD_TEST(a_role_where_there_was_none_ends_the_stream),
         WORLD_TEST(a_stream_without_an_id_cannot_get_another_role),
         WORLD_TEST(another_roles_rates_count_from_now_on),
