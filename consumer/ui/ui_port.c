@@ -83,6 +83,7 @@ static void finish_if_gone(struct pfl_ui *ui)
     if (!ui->is_closing || ui->sessions_len != 0 || ui->proxies_open != 0 || ui->handles != 0 ||
         ui->fleet != NULL)
         return;
+    pfl_log_limit_flush(&ui->log, "browser-refused");
     pfl_mem_free(ui->proxies);
     pfl_mem_free(ui);
     on_closed(user);

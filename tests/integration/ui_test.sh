@@ -112,6 +112,7 @@ check "a signal ends it with 0" test $? -eq 0
 
 # --- without a relay ---------------------------------------------------------------------------------
 start local "$P" tunnel "unix:$WORK/one/consumer.sock" --ui --ui-port 0
+LOCAL=$STARTED
 wait_for 20 grep -q /traced "$WORK/local.log"
 PORT=$(port_in "$WORK/local.log")
 if "${UI[0]}" -c 'import websockets' 2>/dev/null; then
@@ -130,9 +131,29 @@ if "${UI[0]}" -c 'import websockets' 2>/dev/null; then
         skip "and so is the stock one" "PERFETTO_BIN_DIR names no programs"
     fi
 fi
+# Each refusal is a line of the log, or is counted in one, also when the command ends.
+REFUSED=60
+refuse_many() {
+    local answer
+    for ((i = 0; i < REFUSED; i++)); do
+        exec 3<>"/dev/tcp/127.0.0.1/$PORT" || return 1
+        printf 'GET /traced HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n' >&3
+        read -r answer <&3 || answer=
+        exec 3>&-
+        [[ $answer == *403* ]] || { echo "answered: $answer"; return 1; }
+    done
+}
+count_refused() {
+    awk '/browser-refused: status=/ { n++ } match($0, /browser-refused: left_out=[0-9]+/) {
+        n += substr($0, RSTART + 26, RLENGTH - 26) } END { print n + 0 }' "$WORK/local.log"
+}
+check "who comes by another name is refused" refuse_many
 check "a port that is taken is said" exits_with $NOTHING "$P" tunnel "unix:$WORK/one/consumer.sock" --ui --ui-port "$PORT"
 check "an origin with a path is wrong usage" exits_with $USAGE "$P" tunnel local --ui --ui-origin https://a.b/c
 check "so are both kinds at once" exits_with $USAGE "$P" tunnel local --ui --socket "$WORK/x.sock"
 check "and several hosts without names" exits_with $USAGE "$P" tunnel "unix:$WORK/one/consumer.sock" \
     "unix:$WORK/two/consumer.sock" --ui --ui-port 0
+kill "$LOCAL"
+wait "$LOCAL"
+check "each refusal is in the log, or counted there" test "$(count_refused)" -eq $REFUSED
 finish
