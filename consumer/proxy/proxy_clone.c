@@ -105,6 +105,12 @@ static int write_all(int fd, const uint8_t *data, size_t len)
     return 0;
 }
 
+/* 0 or an errno. What is no file has nothing to sync. */
+static int sync_data(int fd)
+{
+    return fdatasync(fd) != 0 && errno == EIO ? EIO : 0;
+}
+
 static void finish(struct pfl_proxy_client *c)
 {
     struct pfl_proxy_clone *clone = &c->clone;
@@ -112,8 +118,8 @@ static void finish(struct pfl_proxy_client *c)
     int error = write_all(clone->to, story.data, story.len);
     int rc;
 
-    if (error == 0 && fdatasync(clone->to) != 0 && errno == EIO)
-        error = EIO;
+    if (error == 0)
+        error = sync_data(clone->to);
     if (error != 0) {
         give_up(c, strerror(error));
         return;
@@ -193,6 +199,9 @@ static void copy(struct pfl_work *work)
         clone->error = write_all(clone->to, part, (size_t)n);
         at += (uint64_t)n;
     }
+    /* Here, so that the loop has only the few packets behind it to wait for. */
+    if (clone->error == 0 && !atomic_load(&clone->is_cancelled))
+        clone->error = sync_data(clone->to);
 }
 
 static void on_copied(struct pfl_work *work)
