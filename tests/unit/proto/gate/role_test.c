@@ -36,16 +36,16 @@ static void a_role_has_a_name_known_fields_and_each_number_once(void **state)
         ROLE(NAME, NULL, NULL),
         ROLE("", "wants a name", "wants a name"),
         ROLE("\x12\x01m", "wants a name", "wants a name"),
-        ROLE(NAME NAME, "twice", "twice"),
+        ROLE(NAME NAME, "repeated", "repeated"),
         ROLE(NAME "\x12\x01m\x12\x01m\x1a\x01s\x1a\x01s\x22\x01k\x22\x01k\x3a\x01t\x3a\x01t", NULL,
              NULL),
         ROLE(NAME "\x28\x01\x30\x01", NULL, NULL),
-        ROLE(NAME "\x28\x01\x28\x01", "twice", "twice"),
-        ROLE(NAME "\x30\x01\x30\x01", "twice", "twice"),
+        ROLE(NAME "\x28\x01\x28\x01", "repeated", "repeated"),
+        ROLE(NAME "\x30\x01\x30\x01", "repeated", "repeated"),
         ROLE(NAME "\x40\x01", "does not know", "does not know"),
         ROLE(NAME "\xa0\x06\x01\xa8\x06\x01\xb0\x06\x01\xb8\x06\x01", "does not know", NULL),
-        ROLE(NAME "\xa0\x06\x01\xa0\x06\x01", "does not know", "twice"),
-        ROLE(NAME "\xb8\x06\x01\xb8\x06\x01", "does not know", "twice"),
+        ROLE(NAME "\xa0\x06\x01\xa0\x06\x01", "does not know", "repeated"),
+        ROLE(NAME "\xb8\x06\x01\xb8\x06\x01", "does not know", "repeated"),
         ROLE(NAME "\x98\x06\x01", "does not know", "does not know"), /* 99 */
         ROLE(NAME "\xc0\x06\x01", "does not know", "does not know"), /* 104 */
         ROLE(NAME "\x10\x01", "does not know", "does not know"),     /* a number as a method */
