@@ -79,6 +79,6 @@ static inline void pfl_gather_forget(struct pfl_gather *self, const struct pfl_s
         self->seq = NULL;
 }
 /* Aborts, and frees the memory; legal on zeroed memory. */
-void pfl_gather_drop(struct pfl_gather *self);
+__attribute__((cold)) void pfl_gather_drop(struct pfl_gather *self);
 
 #endif

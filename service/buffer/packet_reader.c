@@ -193,6 +193,8 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
 
         if (next == 0)
             break;
+        if (is_erasing(self) && looks == PFL_PACKET_SLICES_MAX)
+            return lost(PFL_LOSS_OVERWRITE, fragments); /* its rest when that is overwritten */
         if (!is_erasing(self) &&
             (looks == PFL_LONG_PACKET_FRAGMENTS || bytes >= PFL_LONG_PACKET_BYTES))
             return (struct lookahead){REASSEMBLY_IS_LONG, 0, fragments};

@@ -232,6 +232,29 @@ static void what_was_read_of_it_is_no_loss_when_it_is_overwritten(void **state)
     expect_short(fx.buffer, 'n', 0);
 }
 
+/* It erases the beginning of a packet of more fragments than the slices of any packet. */
+static void overwriting_one_looks_at_a_bounded_number_of_its_records(void **state)
+{
+    const uint32_t fragments = PFL_PACKET_SLICES_MAX + 5000;
+    uint32_t id = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < fragments; i++)
+        kit_commit(fx.buffer, 1, i, (uint8_t)((i != 0 ? PREV : 0u) | (unsigned)NEXT), 'x', 1);
+    while (kit_stats(fx.buffer).chunks_overwritten == 0)
+        kit_commit(fx.buffer, 2, id++, 0, 'n', 1);
+    assert_in_range(kit_stats(fx.buffer).chunks_overwritten, 1, PFL_PACKET_SLICES_MAX + 1);
+    for (uint32_t end = id + 3 * fragments; id < end; id++)
+        kit_commit(fx.buffer, 2, id, 0, 'n', 1);
+    assert_true(kit_stats(fx.buffer).chunks_overwritten >= fragments);
+    kit_commit(fx.buffer, 1, fragments, 0, 'e', 1);
+    begin();
+    while (read_on(fx.buffer, UINT32_MAX) && fx.packet.source->writer_id != 1)
+        assert_int_equal(fx.packet.bytes, 1);
+    assert_int_equal(*(const char *)fx.packet.slices[0].iov_base, 'e');
+    assert_true((fx.packet.loss_reasons & PFL_LOSS_OVERWRITE) != 0);
+}
+
 static void one_that_is_not_complete_is_read_when_it_is(void **state)
 {
     (void)state;
@@ -471,6 +494,7 @@ int main(void)
         ROW(what_is_written_between_two_steps_does_not_matter),
         ROW(one_that_is_overwritten_between_two_steps_is_lost_and_told),
         ROW(what_was_read_of_it_is_no_loss_when_it_is_overwritten),
+        ROW(overwriting_one_looks_at_a_bounded_number_of_its_records),
         ROW(one_that_is_not_complete_is_read_when_it_is),
         ROW(one_that_breaks_off_is_one_loss),
         ROW(a_chunk_that_comes_late_before_it_is_read_first),
