@@ -20,7 +20,31 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment. Row i of the table: `now`; i-1: `last`; i-2: `before`. */
+static int lower_at(struct pfl_span s, unsigned i)
+{
+    return tolower(s.data[i]);
+}
+
+/* Row i of the table, i > 0: `now`; i-1: `last`; i-2: `before`. */
+static void fill_row(struct pfl_span a, struct pfl_span b, unsigned i,
+                     unsigned rows[3][PFL_SUGGEST_MAX + 1])
+{
+    unsigned *now = rows[i % 3];
+    const unsigned *last = rows[(i + 2) % 3];
+    const unsigned *before = rows[(i + 1) % 3];
+    int c = lower_at(a, i - 1);
+
+    now[0] = i;
+    for (unsigned j = 1; j <= b.len; j++) {
+        unsigned cost = c != lower_at(b, j - 1);
+
+        now[j] = least(least(last[j] + 1, now[j - 1] + 1), last[j - 1] + cost);
+        if (i > 1 && j > 1 && c == lower_at(b, j - 2) && lower_at(a, i - 2) == lower_at(b, j - 1))
+            now[j] = least(now[j], before[j - 2] + 1);
+    }
+}
+
+/* Optimal string alignment. */
 unsigned pfl_suggest_distance_spans(struct pfl_span a, struct pfl_span b)
 {
     unsigned rows[3][PFL_SUGGEST_MAX + 1];
@@ -29,22 +53,8 @@ unsigned pfl_suggest_distance_spans(struct pfl_span a, struct pfl_span b)
         return UINT_MAX;
     for (unsigned j = 0; j <= b.len; j++)
         rows[0][j] = j;
-    for (unsigned i = 1; i <= a.len; i++) {
-        unsigned *now = rows[i % 3];
-        const unsigned *last = rows[(i + 2) % 3];
-        const unsigned *before = rows[(i + 1) % 3];
-        int c = tolower(a.data[i - 1]);
-
-        now[0] = i;
-        for (unsigned j = 1; j <= b.len; j++) {
-            unsigned cost = c != tolower(b.data[j - 1]);
-
-            now[j] = least(least(last[j] + 1, now[j - 1] + 1), last[j - 1] + cost);
-            if (i > 1 && j > 1 && c == tolower(b.data[j - 2]) &&
-                tolower(a.data[i - 2]) == tolower(b.data[j - 1]))
-                now[j] = least(now[j], before[j - 2] + 1);
-        }
-    }
+    for (unsigned i = 1; i <= a.len; i++)
+        fill_row(a, b, i, rows);
     return rows[a.len % 3][b.len];
 }
 
