@@ -15,6 +15,9 @@
 #include "proto/h2/h2.h"
 #include "relay/hub/audit_context.h"
 
+_Static_assert(PFL_POLICY_NAME_BYTES == PFL_IDENTITY_NAME_BYTES,
+               "a pattern of the policy is as long as a name may be");
+
 static struct pfl_hub_peer *peer_of(struct pfl_list *node)
 {
     return PFL_CONTAINER_OF(node, struct pfl_hub_peer, node);

@@ -18,7 +18,6 @@
 #include "perfleet/policy.pb-c.h"
 #include "proto/gate/role.h"
 #include "proto/text/text_format.h"
-#include "proto/tunnel/identity.h"
 
 enum {
     RULE_FIELDS = RULE__ROLE + 1,
@@ -164,7 +163,7 @@ static bool is_name_pattern(struct pfl_span p)
         if (memchr(chars, p.data[i], sizeof(chars) - 1) == NULL)
             return false;
     }
-    return p.len >= 1 && p.len < PFL_IDENTITY_NAME_BYTES;
+    return p.len >= 1 && p.len < PFL_POLICY_NAME_BYTES;
 }
 
 static const char *check_rule_field(const struct pfl_field *f)

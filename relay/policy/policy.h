@@ -11,6 +11,8 @@
 #define PFL_POLICY_MAX_BYTES (1u << 20) /* of the file */
 #define PFL_POLICY_MAX_ROLES 256u
 #define PFL_POLICY_WHY_BYTES 320u
+/* Of an operator or host, with NUL: PFL_IDENTITY_NAME_BYTES (proto/tunnel/identity.h). */
+#define PFL_POLICY_NAME_BYTES 64u
 
 struct pfl_policy;
 
