@@ -4,8 +4,8 @@
 #ifndef PFL_RELAY_DIRECT_DIRECT_ADMISSION_H
 #define PFL_RELAY_DIRECT_DIRECT_ADMISSION_H
 
+#include "proto/gate/policy.h"
 #include "proto/tunnel/identity.h"
-#include "relay/policy/policy.h"
 #include "relay/policy/quota.h"
 
 struct pfl_direct_admission_conf {

@@ -4,10 +4,10 @@
 #define PFL_RELAY_DIRECT_DIRECT_PORT_H
 
 #include "base/io/stream.h"
+#include "proto/gate/policy.h"
 #include "proto/tunnel/identity.h"
 #include "relay/hub/traffic.h"
 #include "relay/policy/audit_log_port.h"
-#include "relay/policy/policy.h"
 #include "relay/policy/quota.h"
 
 struct pfl_direct;

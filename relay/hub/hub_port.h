@@ -7,10 +7,10 @@
 #define PFL_RELAY_HUB_HUB_PORT_H
 
 #include "base/io/stream.h"
+#include "proto/gate/policy.h"
 #include "proto/tunnel/identity.h"
 #include "relay/hub/traffic.h"
 #include "relay/policy/audit_log_port.h"
-#include "relay/policy/policy.h"
 #include "relay/policy/quota.h"
 
 /* Limit of the connections of one operator, or of one host, in a turn of the loop. */

@@ -11,10 +11,10 @@
 #ifndef PFL_RELAY_HUB_PEER_TABLE_H
 #define PFL_RELAY_HUB_PEER_TABLE_H
 
+#include "proto/gate/policy.h"
 #include "proto/tunnel/identity.h"
 #include "relay/hub/host_inventory.h"
 #include "relay/hub/hub_shell.h"
-#include "relay/policy/policy.h"
 
 /* Connections of one host: the one in use, and older ones that were asked to go and are still
  * there. */

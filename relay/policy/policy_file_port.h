@@ -3,7 +3,7 @@
 #ifndef PFL_RELAY_POLICY_POLICY_FILE_PORT_H
 #define PFL_RELAY_POLICY_POLICY_FILE_PORT_H
 
-#include "relay/policy/policy.h"
+#include "proto/gate/policy.h"
 
 /* `path` NULL: returns NULL, everything is allowed. Logs failures. PFL_EIO, PFL_EPARSE, PFL_ELIMIT,
  * PFL_ENOMEM. */

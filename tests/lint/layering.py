@@ -212,7 +212,7 @@ def self_test():
            ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>"),
            ("consumer/link/x.c", '#include "consumer/report/host_table.h"'), ("consumer/x.c", '#include "consumer/link/ask.h"'),
            ("consumer/merge/x.c", '#include "consumer/link/losses.h"'), ("consumer/ui/x.c", '#include "consumer/cmd/cmd.h"')]
-    good = [("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/direct/x.c", '#include "relay/policy/policy.h"'),
+    good = [("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/direct/x.c", '#include "relay/policy/quota.h"'),
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
             ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
             ("agent/daemon/x.c", '#include "agent/daemon/stream/stream_port.h"'),

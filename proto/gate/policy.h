@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Permissions of operators by host: rules and roles (proto/perfleet/policy.proto). Pure. */
-#ifndef PFL_RELAY_POLICY_POLICY_H
-#define PFL_RELAY_POLICY_POLICY_H
+#ifndef PFL_PROTO_GATE_POLICY_H
+#define PFL_PROTO_GATE_POLICY_H
 
 #include <stdbool.h>
 

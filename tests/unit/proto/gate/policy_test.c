@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules: who may use which hosts; what is no policy. */
 #include "perfleet/policy.fields.h"
-#include "relay/policy/policy.h"
+#include "proto/gate/policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
  * Ownership: the serialized message, and the agents' part of each role. Limits:
  * PFL_POLICY_MAX_BYTES, PFL_POLICY_MAX_ROLES, a role's of proto/gate/role.h.
  */
-#include "relay/policy/policy.h"
+#include "proto/gate/policy.h"
 
 #include <stdio.h>
 
