@@ -192,8 +192,8 @@ static void collect_handshakes(const struct pfl_tls_port *p, struct pfl_metrics 
 
     pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_relay_tls_handshakes_total",
                        "TLS handshakes done, by version.");
-    pfl_metrics_row(m, &old, 1, (double)p->handshakes_1_2);
-    pfl_metrics_row(m, &current, 1, (double)p->handshakes_1_3);
+    pfl_metrics_row(m, &old, 1, (double)p->connections.handshakes_1_2);
+    pfl_metrics_row(m, &current, 1, (double)p->connections.handshakes_1_3);
 }
 
 static void collect_certificates(const struct pfl_tls_port *p, struct pfl_metrics *m)
@@ -237,11 +237,12 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_build_info", "Always 1.");
     pfl_metrics_row(m, labels, 2, 1);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_connections",
-                       "Connections now, unfinished handshakes among them.", p->count);
+                       "Connections now, unfinished handshakes among them.", p->connections.count);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_connections_total",
-                       "Connections that came.", (double)p->accepted);
+                       "Connections that came.", (double)p->connections.accepted);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_connections_refused_total",
-                       "Of them, those that ended before they were admitted.", (double)p->refused);
+                       "Of them, those that ended before they were admitted.",
+                       (double)p->connections.refused);
     collect_handshakes(p, m);
     collect_traffic(p, m);
     collect_certificates(p, m);
@@ -271,7 +272,7 @@ static const char *refuse(void *user, const struct pfl_tls_identity *who)
     const struct pfl_relay_metrics *self = user;
     struct pfl_identity_refusal why;
 
-    if (pfl_identity_authorize(who->uri, self->port->fleet, PFL_IDENTITY_OPERATOR, &why) == 0)
+    if (pfl_identity_authorize(who->uri, self->port->role.fleet, PFL_IDENTITY_OPERATOR, &why) == 0)
         return NULL;
     return why.reason;
 }

@@ -18,9 +18,9 @@
 #include "base/io/fdsock.h"
 #include "base/io/handshake_queue.h"
 #include "base/io/listener.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "relay/accept/join_slots.h"
 #include "relay/accept/tls_accept_port.h"
 #include "relay/direct/direct_proxy.h"
 
@@ -28,27 +28,29 @@ struct pfl_join_port {
     struct pfl_join_port_conf conf;
     struct pfl_tls_conf *tls;      /* a counted reference */
     struct pfl_listener *listener; /* owned; NULL once closed */
-    struct pfl_list connections;
+    struct pfl_join_slots slots;   /* of all connections */
     struct pfl_log_limit log;
-    unsigned carried; /* proxies that are not cut */
     bool is_closing;
 };
 
 struct joiner {
-    struct pfl_list node;
+    struct pfl_join_slot slot;
     struct pfl_join_port *port;            /* borrowed: outlives us */
     struct pfl_listener *listener;         /* borrowed: lives until we release it */
     struct pfl_stream *tls;                /* owned until `direct_proxy` is made */
     struct pfl_direct_proxy *direct_proxy; /* owned until its on_ended */
     uv_timer_t timer;
     struct pfl_tls_accept_peer caller;
-    uint8_t from[PFL_PENDING_HANDSHAKES_ADDRESS_BYTES];
-    bool is_carried; /* counted */
 };
+
+static struct joiner *joiner_of(struct pfl_join_slot *slot)
+{
+    return PFL_CONTAINER_OF(slot, struct joiner, slot);
+}
 
 static void free_if_gone(struct pfl_join_port *p)
 {
-    if (!p->is_closing || p->listener != NULL || !pfl_list_is_empty(&p->connections))
+    if (!p->is_closing || p->listener != NULL || !pfl_list_is_empty(&p->slots.all))
         return;
     pfl_tls_conf_unref(p->tls);
     pfl_mem_free(p);
@@ -60,21 +62,14 @@ static void on_timer_closed(uv_handle_t *handle)
     struct pfl_join_port *p = j->port;
 
     pfl_listener_release(j->listener);
-    pfl_list_remove(&j->node);
+    pfl_join_slots_remove(&p->slots, &j->slot);
     pfl_mem_free(j);
     free_if_gone(p);
 }
 
-static void stop_counting(struct joiner *j)
-{
-    if (j->is_carried)
-        j->port->carried--;
-    j->is_carried = false;
-}
-
 static void cut(struct joiner *j)
 {
-    stop_counting(j);
+    pfl_join_slots_release(&j->port->slots, &j->slot);
     if (j->direct_proxy != NULL)
         pfl_direct_proxy_close(j->direct_proxy);
     else if (j->tls != NULL)
@@ -99,7 +94,7 @@ static void on_forward_ended(void *user, const struct pfl_direct_proxy_stats *st
 {
     struct joiner *j = user;
 
-    stop_counting(j);
+    pfl_join_slots_release(&j->port->slots, &j->slot);
     j->direct_proxy = NULL;
     if (pfl_log_limit_take(&j->port->log, "join-carried", uv_now(j->port->conf.loop)))
         pfl_log_info("join-carried", "address=%s bytes_to_signer=%llu bytes_from_signer=%llu",
@@ -125,41 +120,14 @@ static void on_tls_closed(void *user, int err)
     uv_close((uv_handle_t *)&j->timer, on_timer_closed);
 }
 
-static unsigned count_from_same(const struct joiner *j)
+static void take_slot(struct joiner *j)
 {
-    struct pfl_list *it;
-    unsigned count = 0;
+    struct pfl_join_slot *closed = pfl_join_slots_take(&j->port->slots, &j->slot);
 
-    PFL_LIST_EACH (it, &j->port->connections) {
-        const struct joiner *other = PFL_CONTAINER_OF(it, struct joiner, node);
-
-        count += other->is_carried && memcmp(other->from, j->from, sizeof(j->from)) == 0;
-    }
-    return count;
-}
-
-/* Closes a connection that only occupies a slot; no peer has shown a certificate here. */
-static void make_room(struct pfl_join_port *p)
-{
-    struct joiner *goes = NULL;
-    unsigned most = 0;
-    struct pfl_list *it;
-
-    if (p->carried < PFL_JOIN_MAX_CONNECTIONS)
+    if (closed == NULL)
         return;
-    PFL_LIST_EACH (it, &p->connections) {
-        struct joiner *j = PFL_CONTAINER_OF(it, struct joiner, node);
-        unsigned count = j->is_carried ? count_from_same(j) : 0;
-
-        if (count > most) {
-            most = count;
-            goes = j;
-        }
-    }
-    if (goes == NULL)
-        return;
-    tell(goes, "it gave way to a newer one: too many are at the signer");
-    cut(goes);
+    tell(joiner_of(closed), "it gave way to a newer one: too many are at the signer");
+    cut(joiner_of(closed));
 }
 
 static void on_tls_ready(void *user)
@@ -182,10 +150,8 @@ static void on_tls_ready(void *user)
     else
         rc = pfl_direct_proxy_new(&conf, fd, &j->direct_proxy);
     if (rc == 0) {
-        make_room(j->port);
         j->tls = NULL;
-        j->is_carried = true;
-        j->port->carried++;
+        take_slot(j);
         return;
     }
     if (fd >= 0)
@@ -219,8 +185,8 @@ static void on_accept(void *user, int fd)
     j->port = p;
     j->listener = p->listener;
     pfl_tls_accept_get_peer(fd, &j->caller);
-    pfl_pending_handshakes_read_address(&j->caller.peer, j->from);
-    pfl_list_append(&p->connections, &j->node);
+    pfl_pending_handshakes_read_address(&j->caller.peer, j->slot.address);
+    pfl_join_slots_add(&p->slots, &j->slot);
     (void)uv_timer_init(p->conf.loop, &j->timer);
     j->timer.data = j;
     (void)uv_timer_start(&j->timer, on_timer, PFL_JOIN_LIFETIME_MS, 0);
@@ -270,7 +236,7 @@ int pfl_join_port_open(const struct pfl_join_port_conf *conf, struct pfl_join_po
     p->conf.files.is_enrolling = true;
     p->conf.files.crl_path = NULL; /* peers show no certificate */
     p->conf.files.alpn = NULL;
-    pfl_list_init(&p->connections);
+    pfl_join_slots_init(&p->slots, PFL_JOIN_MAX_CONNECTIONS);
     rc = load_tls(p, &p->tls);
     if (rc == 0)
         rc = pfl_listener_open(&listener, &p->listener);
@@ -303,6 +269,6 @@ void pfl_join_port_close(struct pfl_join_port *self)
         return;
     self->is_closing = true;
     pfl_listener_close(self->listener);
-    PFL_LIST_EACH (it, &self->connections)
-        cut(PFL_CONTAINER_OF(it, struct joiner, node));
+    PFL_LIST_EACH (it, &self->slots.all)
+        cut(joiner_of(PFL_CONTAINER_OF(it, struct pfl_join_slot, node)));
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The TLS port: see tls_port.h.
+ * The TLS port: see tls_port.h. It has the sockets, files and the log; connection_table.h,
+ * relay_role.h and expiry.h decide.
  *
- * Happy path: accept -> TLS handshake (both sides show certificates) -> ALPN selects the kind ->
- * the peer's URI name is an operator's (an agent's: a host's) of our fleet -> the hub or direct
- * mode takes it. Failures: each ends that one connection with a log line with the peer, the reason
- * and the remedy. Ownership: owns the listener, the TLS conf, the hub, direct mode and its
- * connections; a connection owns its TLS stream until one of the two takes it. Freed when the
- * listener and the last connection are gone. Limits: max_connections, unfinished handshakes
- * (base/io/handshake_queue.h), handshake_timeout_ms; refusals in the log (log.h).
+ * Happy path: accept -> TLS handshake (both sides show certificates) -> the table admits the peer
+ * -> the hub or direct mode takes it. Failures: each ends that one connection with a log line with
+ * the peer, the reason and the remedy. Ownership: owns the listener, the TLS conf, the hub, direct
+ * mode and its connections; a connection owns its TLS stream until one of the two takes it. Freed
+ * when the listener and the last connection are gone. Limits: max_connections, unfinished
+ * handshakes (base/io/handshake_queue.h), handshake_timeout_ms; refusals in the log (log.h).
  */
 #include "relay/accept/tls_port.h"
 
@@ -18,18 +18,38 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
+#include "relay/accept/expiry.h"
 #include "relay/accept/tls_accept_port.h"
 #include "relay/accept/tls_port_impl.h"
 #include "relay/policy/policy_file_port.h"
 
 #define REFUSAL_TIMEOUT_MS 500u
-#define SECONDS_PER_DAY    86400
 
 /* The best first, for peers that offer several. */
 static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, PFL_TUNNEL_ALPN_OPERATOR,
                                    PFL_TUNNEL_ALPN_RAW, NULL};
+
+struct connection {
+    struct pfl_accepted_connection accepted; /* in the table */
+    struct pfl_tls_port *port;               /* borrowed: outlives us */
+    struct pfl_listener *listener;           /* borrowed: lives until we release it */
+    struct pfl_stream *tls;                  /* owned; NULL: taken */
+    uint64_t start_ms;
+    int err;                          /* how its TLS stream ended; 0: not yet */
+    struct pfl_tls_identity identity; /* once it is taken */
+};
+
+static struct connection *connection_of(const struct pfl_accepted_connection *accepted)
+{
+    return PFL_CONTAINER_OF(accepted, struct connection, accepted);
+}
+
+/* Valid until the connection is taken, or ends. */
+static const struct pfl_tls_identity *identity_of(const struct connection *c)
+{
+    return c->tls != NULL ? pfl_tls_stream_get_identity(c->tls) : &c->identity;
+}
 
 /* ---- the end of a connection ---- */
 
@@ -48,7 +68,7 @@ static void on_turn_closed(uv_handle_t *handle);
 
 static void finish_if_gone(struct pfl_tls_port *p)
 {
-    if (p->listener != NULL || !pfl_list_is_empty(&p->connections))
+    if (p->listener != NULL || p->connections.count != 0)
         return;
     if (p->is_turn_open) {
         p->is_turn_open = false;
@@ -66,70 +86,14 @@ static void on_turn_closed(uv_handle_t *handle)
     finish_if_gone(handle->data);
 }
 
-static void end_connection(struct pfl_tls_port_connection *c)
+static void end_connection(struct connection *c)
 {
     struct pfl_tls_port *p = c->port;
 
-    pfl_list_remove(&c->node);
-    p->count--;
+    pfl_connection_table_remove(&p->connections, &c->accepted);
     pfl_listener_release(c->listener);
     pfl_mem_free(c);
     finish_if_gone(p);
-}
-
-static const char *reason_of(int err, int saved_errno)
-{
-    return saved_errno != 0 ? strerror(saved_errno) : pfl_err_str(err);
-}
-
-/* ---- before the proxy: the handshake ---- */
-
-static void on_tls_data(void *user, struct pfl_span data)
-{
-    (void)user;
-    (void)data; /* after a refusal: what the peer still says does not matter */
-}
-
-static bool may_log_refusal(struct pfl_tls_port *p)
-{
-    return pfl_log_limit_take(&p->refused_log, "peer-refused", uv_now(p->conf.loop));
-}
-
-static const char *reason_of_end(const struct pfl_tls_port_connection *c, int err)
-{
-    const char *words = pfl_tls_stream_get_error(c->tls);
-
-    return words[0] != '\0' ? words : reason_of(err, pfl_stream_get_errno(c->tls));
-}
-
-static void on_tls_closed(void *user, int err)
-{
-    struct pfl_tls_port_connection *c = user;
-    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
-
-    c->port->refused++;
-    if (!c->is_refused && !c->port->is_draining && may_log_refusal(c->port))
-        pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\"", c->address,
-                     pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri),
-                     reason_of_end(c, err));
-    c->tls = NULL;
-    end_connection(c);
-}
-
-static void refuse(struct pfl_tls_port_connection *c)
-{
-    c->is_refused = true;
-    pfl_stream_close_after_flush(c->tls, REFUSAL_TIMEOUT_MS);
-}
-
-static void log_refusal(struct pfl_tls_port_connection *c, const char *reason, const char *remedy)
-{
-    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
-
-    if (may_log_refusal(c->port))
-        pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\" remedy=\"%s\"",
-                     c->address, pfl_log_quote_str(id->subject), pfl_log_quote_str(id->uri), reason,
-                     remedy);
 }
 
 static void on_taker_ended(void *user)
@@ -137,87 +101,135 @@ static void on_taker_ended(void *user)
     end_connection(user);
 }
 
-/* False: refused. */
-static bool give_to_hub(struct pfl_tls_port_connection *c, const struct pfl_identity *identity)
+/* ---- what the table needs: accept_shell.h ---- */
+
+static bool is_revoked(void *user, const struct pfl_accepted_connection *connection)
+{
+    const struct pfl_tls_port *p = user;
+
+    return pfl_tls_conf_is_revoked(p->tls, identity_of(connection_of(connection)));
+}
+
+static int give_to_hub(struct connection *c, const struct pfl_identity *identity)
 {
     struct pfl_hub_peer_conf conf = {
         .stream = c->tls,
         .identity = identity,
-        .address = c->address,
+        .address = c->accepted.address,
         .on_ended = on_taker_ended,
         .user = c,
     };
 
-    if (pfl_hub_take(c->port->hub, &conf) == 0)
-        return true;
-    log_refusal(c, "too many connections of this operator, or out of memory", "close some");
-    return false;
+    return pfl_hub_take(c->port->hub, &conf);
 }
 
-/* The same. */
-static bool give_to_direct(struct pfl_tls_port_connection *c, const struct pfl_identity *identity)
+static int give_to_direct(struct connection *c, const struct pfl_identity *identity,
+                          struct pfl_identity_refusal *ret_why)
 {
     struct pfl_direct_peer_conf conf = {
         .stream = c->tls,
         .identity = identity,
-        .uri = c->uri,
-        .address = c->address,
+        .uri = c->identity.uri,
+        .address = c->accepted.address,
         .start_ms = c->start_ms,
         .on_ended = on_taker_ended,
         .user = c,
     };
-    struct pfl_identity_refusal why;
 
-    if (pfl_direct_take(c->port->direct, &conf, &why) == 0)
-        return true;
-    if (why.reason != NULL)
-        log_refusal(c, why.reason, why.remedy);
-    return false;
+    return pfl_direct_take(c->port->direct, &conf, ret_why);
 }
 
-static void count_handshake(struct pfl_tls_port *p, const char *version)
+static int give(void *user, struct pfl_accepted_connection *connection,
+                const struct pfl_peer_admission *admission, struct pfl_identity_refusal *ret_why)
 {
-    if (strcmp(version, "1.3") == 0)
-        p->handshakes_1_3++;
+    struct connection *c = connection_of(connection);
+    int rc;
+
+    (void)user;
+    c->identity = *pfl_tls_stream_get_identity(c->tls);
+    rc = admission->taker == PFL_PEER_TAKER_HUB ? give_to_hub(c, &admission->identity)
+                                                : give_to_direct(c, &admission->identity, ret_why);
+    if (rc == 0)
+        c->tls = NULL;
+    return rc;
+}
+
+static void drop(void *user, struct pfl_accepted_connection *connection)
+{
+    const struct pfl_tls_port *p = user;
+
+    if (connection->state == PFL_ACCEPTED_IN_DIRECT)
+        pfl_direct_drop(p->direct, connection_of(connection));
     else
-        p->handshakes_1_2++;
+        pfl_hub_drop(p->hub, connection_of(connection));
 }
 
-/* False: refused. */
-static bool hand_over(struct pfl_tls_port_connection *c)
+static const char *reason_of_end(const struct connection *c)
 {
-    const struct pfl_tls_port *p = c->port;
-    const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(c->tls);
-    struct pfl_peer_admission_conf conf = {.alpn = pfl_tls_stream_get_alpn(c->tls),
-                                           .uri_untrusted = id->uri,
-                                           .fleet = p->fleet,
-                                           .is_revoked = pfl_tls_conf_is_revoked(p->tls, id),
-                                           .has_hub = p->hub != NULL,
-                                           .has_direct = p->direct != NULL};
-    struct pfl_peer_admission admission;
+    const char *words = pfl_tls_stream_get_error(c->tls);
+    int saved_errno = pfl_stream_get_errno(c->tls);
 
-    pfl_peer_admission_decide(&conf, &admission);
-    if (admission.taker == PFL_PEER_TAKER_NONE) {
-        log_refusal(c, admission.refusal.reason, admission.refusal.remedy);
-        return false;
+    if (words[0] != '\0')
+        return words;
+    return saved_errno != 0 ? strerror(saved_errno) : pfl_err_str(c->err);
+}
+
+static void log_refusal(struct pfl_tls_port *p, const struct pfl_accept_report *r)
+{
+    const struct connection *c = connection_of(r->connection);
+    const struct pfl_tls_identity *id = identity_of(c);
+
+    if (!pfl_log_limit_take(&p->refused_log, "peer-refused", uv_now(p->conf.loop)))
+        return;
+    if (r->event == PFL_ACCEPT_PEER_REFUSED)
+        pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\" remedy=\"%s\"",
+                     r->connection->address, pfl_log_quote_str(id->subject),
+                     pfl_log_quote_str(id->uri), r->why.reason, r->why.remedy);
+    else
+        pfl_log_warn("peer-refused", "address=%s subject=%s uri=%s reason=\"%s\"",
+                     r->connection->address, pfl_log_quote_str(id->subject),
+                     pfl_log_quote_str(id->uri), reason_of_end(c));
+}
+
+static void report(void *user, const struct pfl_accept_report *r)
+{
+    if (r->event != PFL_ACCEPT_PEER_DROPPED) {
+        log_refusal(user, r);
+        return;
     }
-    (void)snprintf(c->uri, sizeof(c->uri), "%s", id->uri);
-    c->identity = *id;
-    if (admission.taker == PFL_PEER_TAKER_HUB ? !give_to_hub(c, &admission.identity)
-                                              : !give_to_direct(c, &admission.identity))
-        return false;
-    c->taker = admission.taker;
+    pfl_log_warn("peer-dropped", "address=%s uri=%s reason=\"%s\"", r->connection->address,
+                 pfl_log_quote_str(identity_of(connection_of(r->connection))->uri), r->why.reason);
+}
+
+/* ---- the handshake ---- */
+
+static void on_tls_data(void *user, struct pfl_span data)
+{
+    (void)user;
+    (void)data; /* after a refusal: what the peer still says does not matter */
+}
+
+static void on_tls_closed(void *user, int err)
+{
+    struct connection *c = user;
+
+    c->err = err;
+    pfl_connection_table_fail(&c->port->connections, &c->accepted);
     c->tls = NULL;
-    return true;
+    end_connection(c);
 }
 
 static void on_tls_ready(void *user)
 {
-    struct pfl_tls_port_connection *c = user;
+    struct connection *c = user;
+    struct pfl_handshake_result result = {
+        .alpn = pfl_tls_stream_get_alpn(c->tls),
+        .tls_version = pfl_tls_stream_get_version(c->tls),
+        .uri_untrusted = pfl_tls_stream_get_identity(c->tls)->uri,
+    };
 
-    count_handshake(c->port, pfl_tls_stream_get_version(c->tls));
-    if (!hand_over(c))
-        refuse(c);
+    if (!pfl_connection_table_admit(&c->port->connections, &c->accepted, &result))
+        pfl_stream_close_after_flush(c->tls, REFUSAL_TIMEOUT_MS);
 }
 
 static const struct pfl_stream_ops tls_ops = {
@@ -231,7 +243,7 @@ static const struct pfl_stream_ops tls_ops = {
 static void on_accept(void *user, int fd)
 {
     struct pfl_tls_port *p = user;
-    struct pfl_tls_port_connection *c = pfl_mem_zalloc(sizeof(*c));
+    struct connection *c = pfl_mem_zalloc(sizeof(*c));
     struct pfl_tls_accept_conf conf = {.loop = p->conf.loop,
                                        .tls = p->tls,
                                        .timeout_ms = p->conf.handshake_timeout_ms,
@@ -243,9 +255,8 @@ static void on_accept(void *user, int fd)
 
     if (c != NULL)
         rc = pfl_tls_accept_open(&conf, fd, &c->tls);
-    p->accepted++;
     if (rc != 0) {
-        p->refused++;
+        pfl_connection_table_count_unopened(&p->connections);
         if (rc != PFL_EAGAIN &&
             pfl_log_limit_take(&p->failed_log, "accept-failed", uv_now(p->conf.loop)))
             pfl_log_error("accept-failed", "reason=\"%s\"", pfl_err_str(rc));
@@ -255,12 +266,11 @@ static void on_accept(void *user, int fd)
         return;
     }
     pfl_tls_accept_get_peer(fd, &caller);
-    memcpy(c->address, caller.address, sizeof(c->address));
+    memcpy(c->accepted.address, caller.address, sizeof(c->accepted.address));
     c->port = p;
     c->listener = p->listener;
     c->start_ms = uv_now(p->conf.loop);
-    p->count++;
-    pfl_list_append(&p->connections, &c->node);
+    pfl_connection_table_add(&p->connections, &c->accepted);
 }
 
 static void on_listener_closed(void *user)
@@ -274,19 +284,21 @@ static void on_listener_closed(void *user)
 /* ---- opening, reloading, closing ---- */
 
 /* What ends, when, and how to renew it. */
-static void tell_end(const char *what, const char *file, int64_t end_s, const char *remedy)
+static void log_expiry(const char *what, const char *file, int64_t end_s, const char *remedy)
 {
     uv_timeval64_t now;
-    int64_t left_s;
+    int64_t days;
+    enum pfl_expiry_state state;
     char event[64];
 
     (void)uv_gettimeofday(&now);
-    if (end_s - now.tv_sec >= 14 * SECONDS_PER_DAY)
+    state = pfl_expiry_judge(end_s, now.tv_sec, &days);
+    if (state == PFL_EXPIRY_LATER)
         return;
-    left_s = end_s - now.tv_sec;
-    (void)snprintf(event, sizeof(event), left_s < 0 ? "%s-expired" : "%s-expires-soon", what);
-    pfl_log(left_s < 0 ? PFL_LOG_ERROR : PFL_LOG_WARN, event, "file=%s days=%lld remedy=\"%s\"",
-            pfl_log_quote_str(file), (long long)(left_s / SECONDS_PER_DAY), remedy);
+    (void)snprintf(event, sizeof(event), "%s-%s", what,
+                   state == PFL_EXPIRY_PAST ? "expired" : "expires-soon");
+    pfl_log(state == PFL_EXPIRY_PAST ? PFL_LOG_ERROR : PFL_LOG_WARN, event,
+            "file=%s days=%lld remedy=\"%s\"", pfl_log_quote_str(file), (long long)days, remedy);
 }
 
 static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret_tls)
@@ -298,19 +310,19 @@ static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret
         pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_reason(why));
         return rc;
     }
-    tell_end("certificate", files->cert_path, pfl_tls_conf_get_identity(*ret_tls)->not_after_s,
-             "issue it again: perfleet pki renew DIR host NAME");
+    log_expiry("certificate", files->cert_path, pfl_tls_conf_get_identity(*ret_tls)->not_after_s,
+               "issue it again: perfleet pki renew DIR host NAME");
     if (files->crl_path != NULL)
-        tell_end("crl", files->crl_path, pfl_tls_conf_get_crl_end(*ret_tls),
-                 "renew it, else all peers are refused: perfleet pki crl DIR, then SIGHUP");
+        log_expiry("crl", files->crl_path, pfl_tls_conf_get_crl_end(*ret_tls),
+                   "renew it, else all peers are refused: perfleet pki crl DIR, then SIGHUP");
     return 0;
 }
 
-static int open_hub(struct pfl_tls_port *p, const char *name)
+static int open_hub(struct pfl_tls_port *p)
 {
     struct pfl_hub_conf conf = {.loop = p->conf.loop,
-                                .relay = name,
-                                .fleet = p->fleet,
+                                .relay = p->role.name,
+                                .fleet = p->role.fleet,
                                 .audit = p->audit,
                                 .quotas = &p->quotas,
                                 .silence_ms = p->conf.silence_ms,
@@ -324,11 +336,11 @@ static int open_hub(struct pfl_tls_port *p, const char *name)
     return rc;
 }
 
-static int open_direct(struct pfl_tls_port *p, const char *name)
+static int open_direct(struct pfl_tls_port *p)
 {
     struct pfl_direct_conf conf = {.loop = p->conf.loop,
                                    .consumer_socket = p->conf.consumer_socket,
-                                   .host = name,
+                                   .host = p->role.name,
                                    .audit = p->audit,
                                    .quotas = &p->quotas,
                                    .max_per_operator = p->conf.max_per_operator,
@@ -340,30 +352,45 @@ static int open_direct(struct pfl_tls_port *p, const char *name)
     return rc;
 }
 
-/* Selects the fleet whose operators are admitted; with a relay's certificate this is a fleet
- * relay. */
-static int choose_role(struct pfl_tls_port *p)
+static int decide_role(struct pfl_tls_port *p)
 {
-    const struct pfl_tls_identity *own = pfl_tls_conf_get_identity(p->tls);
-    struct pfl_identity id = {.role = PFL_IDENTITY_HOST};
-    bool is_named = pfl_identity_parse(own->uri, &id) == 0;
-    bool is_meeting_point = id.role == PFL_IDENTITY_RELAY;
-    int rc;
+    const char *own_uri = pfl_tls_conf_get_identity(p->tls)->uri;
+    struct pfl_relay_role_conf conf = {
+        .own_uri = own_uri, .fleet = p->conf.fleet, .is_socket_given = p->conf.is_socket_given};
+    int rc = pfl_relay_role_decide(&conf, &p->role);
 
-    if (!is_named && p->conf.fleet == NULL) {
+    if (rc != 0)
         pfl_log_error("fleet-unknown",
                       "reason=\"the certificate has no name perfleet://FLEET/host/NAME\" uri=%s "
                       "remedy=\"give --fleet, or a certificate of perfleet pki host\"",
-                      pfl_log_quote_str(own->uri));
-        return PFL_EINVAL;
-    }
-    (void)snprintf(p->fleet, sizeof(p->fleet), "%s",
-                   p->conf.fleet != NULL ? p->conf.fleet : id.fleet);
-    rc = pfl_policy_file_load(p->conf.policy_path, &p->policy);
-    if (rc == 0 && is_meeting_point)
-        rc = open_hub(p, id.name);
-    if (rc == 0 && (!is_meeting_point || p->conf.is_socket_given))
-        rc = open_direct(p, id.name);
+                      pfl_log_quote_str(own_uri));
+    return rc;
+}
+
+static void init_table(struct pfl_tls_port *p)
+{
+    struct pfl_connection_table_conf conf = {.shell = &p->shell,
+                                             .fleet = p->role.fleet,
+                                             .has_hub = p->role.has_hub,
+                                             .has_direct = p->role.has_direct};
+
+    p->shell = (struct pfl_accept_shell){
+        .is_revoked = is_revoked, .give = give, .drop = drop, .report = report, .user = p};
+    pfl_connection_table_init(&p->connections, &conf);
+}
+
+static int open_takers(struct pfl_tls_port *p)
+{
+    int rc = decide_role(p);
+
+    if (rc == 0)
+        rc = pfl_policy_file_load(p->conf.policy_path, &p->policy);
+    if (rc == 0 && p->role.has_hub)
+        rc = open_hub(p);
+    if (rc == 0 && p->role.has_direct)
+        rc = open_direct(p);
+    if (rc == 0)
+        init_table(p);
     return rc;
 }
 
@@ -404,13 +431,12 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
         return PFL_ENOMEM;
     p->conf = *conf;
     p->conf.files.alpn = alpn;
-    pfl_list_init(&p->connections);
     pfl_quotas_init(&p->quotas);
     rc = load_tls(&p->conf.files, &p->tls);
     if (rc == 0)
         rc = pfl_audit_log_open(conf->audit_path, &p->audit);
     if (rc == 0)
-        rc = choose_role(p);
+        rc = open_takers(p);
     if (rc == 0)
         rc = pfl_listener_open(&listener, &p->listener);
     if (rc != 0) {
@@ -420,26 +446,6 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
     watch_turns(p);
     *ret_port = p;
     return 0;
-}
-
-/* Closes connections of peers that were admitted and are revoked now. */
-static void drop_revoked(struct pfl_tls_port *p)
-{
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &p->connections) {
-        struct pfl_tls_port_connection *c =
-            PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
-
-        if (!pfl_tls_conf_is_revoked(p->tls, &c->identity))
-            continue;
-        pfl_log_warn("peer-dropped", "address=%s uri=%s reason=\"its certificate was revoked\"",
-                     c->address, pfl_log_quote_str(c->uri));
-        if (c->taker == PFL_PEER_TAKER_DIRECT)
-            pfl_direct_drop(p->direct, c);
-        else if (c->taker == PFL_PEER_TAKER_HUB)
-            pfl_hub_drop(p->hub, c);
-    }
 }
 
 static void reload_policy(struct pfl_tls_port *p)
@@ -469,7 +475,7 @@ void pfl_tls_port_reload(struct pfl_tls_port *self)
     pfl_tls_conf_unref(self->tls);
     self->tls = fresh;
     pfl_audit_log_reopen(self->audit);
-    drop_revoked(self);
+    pfl_connection_table_drop_revoked(&self->connections);
     pfl_log_info("reloaded", "certificate=%s",
                  pfl_log_quote_str(pfl_tls_conf_get_identity(fresh)->uri));
 }
@@ -482,9 +488,8 @@ void pfl_tls_port_forget_old(struct pfl_tls_port *self)
 
 void pfl_tls_port_drain(struct pfl_tls_port *self)
 {
-    if (self->is_draining)
+    if (!pfl_connection_table_drain(&self->connections))
         return;
-    self->is_draining = true;
     pfl_listener_close(self->listener);
     if (self->hub != NULL)
         pfl_hub_drain(self->hub);
@@ -495,12 +500,12 @@ void pfl_tls_port_close(struct pfl_tls_port *self)
     struct pfl_list *it;
 
     pfl_tls_port_drain(self);
-    PFL_LIST_EACH (it, &self->connections) {
-        struct pfl_tls_port_connection *c =
-            PFL_CONTAINER_OF(it, struct pfl_tls_port_connection, node);
+    PFL_LIST_EACH (it, &self->connections.connections) {
+        const struct pfl_accepted_connection *connection =
+            PFL_CONTAINER_OF(it, struct pfl_accepted_connection, node);
 
-        if (c->tls != NULL)
-            pfl_stream_close(c->tls);
+        if (pfl_connection_table_is_ours(connection))
+            pfl_stream_close(connection_of(connection)->tls);
     }
     if (self->direct != NULL)
         pfl_direct_close(self->direct);
@@ -515,5 +520,5 @@ uint16_t pfl_tls_port_get_number(const struct pfl_tls_port *self)
 
 unsigned pfl_tls_port_count_connections(const struct pfl_tls_port *self)
 {
-    return self->count;
+    return self->connections.count;
 }
