@@ -9,7 +9,7 @@
 #include "consumer/cmd/args.h"
 #include "consumer/cmd/cmd_error.h"
 #include "consumer/config/config.h"
-#include "consumer/link/ask.h"
+#include "consumer/host/ask.h"
 
 int pfl_cmd_record(struct pfl_args *args);
 int pfl_cmd_hosts(struct pfl_args *args);

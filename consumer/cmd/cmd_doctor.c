@@ -10,8 +10,8 @@
 #include "base/io/tls_stream.h"
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
-#include "consumer/link/clock_probe.h"
-#include "consumer/link/host_state.h"
+#include "consumer/host/clock_probe.h"
+#include "consumer/host/host_state.h"
 #include "consumer/report/health.h"
 #include "consumer/report/summary.h"
 

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/watch.h"
-#include "consumer/link/host_state.h"
+#include "consumer/host/host_state.h"
 #include "consumer/report/host_table.h"
 #include "consumer/report/summary.h"
 

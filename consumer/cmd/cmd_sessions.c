@@ -18,8 +18,8 @@
 
 #include "base/log.h"
 #include "consumer/cmd/cmd.h"
-#include "consumer/link/host_state.h"
-#include "consumer/link/session_find.h"
+#include "consumer/host/host_state.h"
+#include "consumer/host/session_find.h"
 #include "consumer/report/summary.h"
 #include "consumer/report/trace_stats.h"
 #include "consumer/text.h"

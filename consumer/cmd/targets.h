@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "base/io/tls_stream.h"
-#include "consumer/link/host_conn.h"
-#include "consumer/link/inventory.h"
+#include "consumer/host/host_conn.h"
+#include "consumer/host/inventory.h"
 
 #define PFL_TARGETS_MAX_HOSTS 1024u
 

@@ -7,7 +7,7 @@
 #define PFL_CONSUMER_WATCH_H
 
 #include "consumer/cmd/args.h"
-#include "consumer/link/ask.h"
+#include "consumer/host/ask.h"
 
 /* The size of the screen. */
 struct pfl_watch_screen {

@@ -6,7 +6,7 @@
 #ifndef PFL_CONSUMER_FILE_PULL_H
 #define PFL_CONSUMER_FILE_PULL_H
 
-#include "consumer/link/host_conn.h"
+#include "consumer/host/host_conn.h"
 #include "consumer/packet_scan.h"
 #include "consumer/proxy/file_request.h"
 

@@ -7,7 +7,7 @@
 #ifndef PFL_CONSUMER_PROXY_H
 #define PFL_CONSUMER_PROXY_H
 
-#include "consumer/link/host_conn.h"
+#include "consumer/host/host_conn.h"
 
 #define PFL_PROXY_MAX_CLIENTS 64u
 /* Replies queued to a client that does not read: above the first limit reading its host stops. */

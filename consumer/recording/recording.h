@@ -8,7 +8,7 @@
 #ifndef PFL_CONSUMER_RECORDING_H
 #define PFL_CONSUMER_RECORDING_H
 
-#include "consumer/link/host_link.h"
+#include "consumer/host/host_link.h"
 #include "consumer/merge/merge.h"
 #include "consumer/recording/trace_files.h"
 

@@ -4,7 +4,7 @@
 #define PFL_CONSUMER_SERVICE_STATE_H
 
 #include "base/buf.h"
-#include "consumer/link/inventory.h"
+#include "consumer/host/inventory.h"
 
 struct pfl_service_state_host {
     const char *name;                      /* borrowed */

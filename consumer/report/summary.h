@@ -4,8 +4,8 @@
 #define PFL_CONSUMER_SUMMARY_H
 
 #include "base/buf.h"
-#include "consumer/link/losses.h"
-#include "consumer/link/offers.h"
+#include "consumer/host/losses.h"
+#include "consumer/host/offers.h"
 #include "consumer/merge/interned.h"
 #include "consumer/merge/losers.h"
 

@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-#include "consumer/link/losses.h"
+#include "consumer/host/losses.h"
 #include "perfetto/consumer_port.pb-c.h"
 #include "proto/unpack.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/io/stream.h"
 #include "base/list.h"
-#include "consumer/link/ask.h"
+#include "consumer/host/ask.h"
 #include "consumer/ui/fleet_port.h"
 #include "consumer/ui/trace_slices.h"
 #include "proto/ipc/rpc_host.h"

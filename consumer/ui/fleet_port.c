@@ -12,7 +12,7 @@
 
 #include "base/io/fdsock.h"
 #include "base/mem.h"
-#include "consumer/link/host_state.h"
+#include "consumer/host/host_state.h"
 #include "consumer/ui/fleet_impl.h"
 #include "consumer/ui/fleet_state.h"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "consumer/link/losses.h"
-#include "consumer/link/session_find.h"
+#include "consumer/host/losses.h"
+#include "consumer/host/session_find.h"
 #include "consumer/report/health.h"
 #include "consumer/report/service_state.h"
 #include "consumer/report/trace_stats.h"

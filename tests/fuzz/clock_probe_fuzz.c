@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "consumer/link/clock_probe.h"
+#include "consumer/host/clock_probe.h"
 #include "tests/fuzz/played_host.h"
 
 #define FLAG_RAW 4u

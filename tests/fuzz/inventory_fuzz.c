@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "consumer/link/inventory.h"
+#include "consumer/host/inventory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -53,14 +53,14 @@ SHELLS = {
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
     "agent/daemon": re.compile(r"((alarm|events|join|stream)/)?(\w*port|port_impl|sandbox|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|link/(ask|\w+_conn|host_link\w*))\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|host/(ask|\w+_conn|host_link\w*))\.[ch]$"),
 }
 
 # The folders inside a folder, from the bottom up ("": its own files). A folder uses only those below it.
 FLOORS = {
     "agent/daemon": ("events", "stream", "alarm", "join", ""),
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
-    "consumer": ("", "clock", "config", "merge", "link", "report", "recording", "proxy", "ui", "cmd"),
+    "consumer": ("", "clock", "config", "merge", "host", "report", "recording", "proxy", "ui", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel"),
     "relay": ("policy", "hub", "direct", "accept", ""),
@@ -210,8 +210,8 @@ def self_test():
            ("producer/ipc/x.c", '#include "producer/track_event/event_source.h"'),
            ("producer/ipc/x.c", '#include "perfetto/ipc.pb-c.h"'), ("abi/x.h", '#include "perfetto/ipc.fields.h"'),
            ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>"),
-           ("consumer/link/x.c", '#include "consumer/report/host_table.h"'), ("consumer/x.c", '#include "consumer/link/ask.h"'),
-           ("consumer/merge/x.c", '#include "consumer/link/losses.h"'), ("consumer/ui/x.c", '#include "consumer/cmd/cmd.h"')]
+           ("consumer/host/x.c", '#include "consumer/report/host_table.h"'), ("consumer/x.c", '#include "consumer/host/ask.h"'),
+           ("consumer/merge/x.c", '#include "consumer/host/losses.h"'), ("consumer/ui/x.c", '#include "consumer/cmd/cmd.h"')]
     good = [("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/direct/x.c", '#include "relay/policy/quota.h"'),
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
             ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
@@ -224,8 +224,8 @@ def self_test():
             ("service/x.c", '#include "proto/config.pb-c.h"\n#include "abi/page.h"')]
     wrong = [n + " " + t for n, t in bad if not check(n, t)]
     wrong += [n + " " + t for n, t in good if check(n, t)]
-    calls = {"consumer/link/x": {"consumer/report/y", "consumer/clock/y"}, "relay/x": {"consumer/cmd/y"}}
-    upward = ("consumer/link/x", "consumer/report/y")
+    calls = {"consumer/host/x": {"consumer/report/y", "consumer/clock/y"}, "relay/x": {"consumer/cmd/y"}}
+    upward = ("consumer/host/x", "consumer/report/y")
     wrong += ["calls"] if len(judge_calls(calls, set())) != 1 or judge_calls(calls, {upward}) else []
     wrong += ["a call that is gone"] if len(judge_calls({}, {upward})) != 1 else []
     for w in wrong:

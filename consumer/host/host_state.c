@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a host's service: see host_state.h.
+ *
+ * Happy path: one request, replies that are concatenated, the owner's callback after the last one.
+ * Failures: an invalid reply ends the host's connection, like any violation of the protocol.
+ * Ownership: the answer is the host's. Limits: the answer's.
+ */
+#include "consumer/host/host_state.h"
+
+#include "consumer/host/session_find.h"
+#include "perfetto/consumer_port.fields.h"
+
+struct pfl_span pfl_host_state_encode(enum pfl_host_state_scope scope)
+{
+    static const uint8_t sessions_only[] = {QUERY_SERVICE_STATE_REQUEST__SESSIONS_ONLY << 3, 1};
+
+    return scope == PFL_HOST_STATE_SESSIONS ? pfl_span_of(sessions_only, sizeof(sessions_only))
+                                            : pfl_span_of(NULL, 0);
+}
+
+int pfl_host_state_take(const struct pfl_rpc_reply *reply, struct pfl_buf *out, bool *ret_is_whole)
+{
+    int rc = reply->success ? pfl_session_take_state(reply->body, out) : PFL_EPROTO;
+
+    if (rc == 0)
+        *ret_is_whole = !reply->has_more;
+    return rc;
+}
+
+static int on_reply(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct pfl_asked_host *h = user;
+    bool is_whole;
+    int rc = pfl_host_state_take(reply, &h->answer, &is_whole);
+
+    if (rc == 0 && is_whole)
+        h->on_state(h);
+    return rc;
+}
+
+void pfl_host_state_ask(struct pfl_asked_host *host, enum pfl_host_state_scope scope,
+                        void (*on_state)(struct pfl_asked_host *host))
+{
+    host->on_state = on_state;
+    pfl_ask_request(host, "QueryServiceState", pfl_host_state_encode(scope), on_reply);
+}
+
+void pfl_host_state_on_ready(void *user, struct pfl_asked_host *host)
+{
+    (void)user;
+    pfl_host_state_ask(host, PFL_HOST_STATE_ALL, pfl_ask_done);
+}
+
+struct pfl_host_state pfl_host_state_get(const struct pfl_ask *ask, size_t host)
+{
+    const struct pfl_asked_host *h = pfl_ask_get_host(ask, host);
+
+    return (struct pfl_host_state){
+        .name = h->name, .address = h->spec->text, .why = h->why, .state = pfl_buf_get(&h->answer)};
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queries the state of a host's service (QueryServiceState), and concatenates its replies. The only
+ * implementation, for every command and page.
+ */
+#ifndef PFL_CONSUMER_HOST_STATE_H
+#define PFL_CONSUMER_HOST_STATE_H
+
+#include "consumer/host/ask.h"
+
+enum pfl_host_state_scope {
+    PFL_HOST_STATE_ALL,
+    PFL_HOST_STATE_SESSIONS, /* without producers and data sources */
+};
+
+/* The result for an ended host; borrowed from the ask. */
+struct pfl_host_state {
+    const char *name;
+    const char *address;
+    const char *why;       /* "" or why it could not be asked */
+    struct pfl_span state; /* serialized TracingServiceState */
+};
+
+/* The request's arguments. */
+struct pfl_span pfl_host_state_encode(enum pfl_host_state_scope scope);
+/* Adds one reply to `out`; *ret_is_whole: it was the last one. PFL_EPROTO: the service refused, or
+ * it is malformed; PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_host_state_take(const struct pfl_rpc_reply *reply, struct pfl_buf *out,
+                                     bool *ret_is_whole);
+/* Queries one host. `on_state`: all of it is in host->answer. A failure ends the host. */
+void pfl_host_state_ask(struct pfl_asked_host *host, enum pfl_host_state_scope scope,
+                        void (*on_state)(struct pfl_asked_host *host));
+/* An on_ready of struct pfl_ask_conf: queries all of it, and ends the host. */
+void pfl_host_state_on_ready(void *user, struct pfl_asked_host *host);
+/* Of one that has ended. */
+struct pfl_host_state pfl_host_state_get(const struct pfl_ask *ask, size_t host);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The states of two played hosts: asked for at once, put together, and what is left of one that
+ * misbehaves. */
+#include "consumer/host/host_state.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/io/loop.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "consumer/host/session_find.h"
+#include "tests/support/sweep.h"
+#include "tests/unit/consumer/fake_host.h"
+
+#define HOSTS      2u
+#define TIMEOUT_MS 60000u
+
+struct world {
+    uv_loop_t loop;
+    struct fake_host fakes[HOSTS];
+    struct pfl_host_spec specs[HOSTS];
+    struct pfl_ask *ask;
+    unsigned states;
+    enum pfl_host_state_scope scope;
+};
+
+static void on_state(struct pfl_asked_host *host)
+{
+    ((struct world *)pfl_ask_get_user(host))->states++;
+    pfl_ask_done(host);
+}
+
+static void on_ready(void *user, struct pfl_asked_host *host)
+{
+    pfl_host_state_ask(host, ((struct world *)user)->scope, on_state);
+}
+
+static void on_over(void *user)
+{
+    struct world *w = user;
+
+    for (size_t i = 0; i < HOSTS; i++)
+        fake_host_close(&w->fakes[i]);
+}
+
+static void prepare(struct world *w)
+{
+    *w = (struct world){0};
+    pfl_log_set_level(PFL_LOG_ERROR);
+    for (size_t i = 0; i < HOSTS; i++)
+        w->fakes[i].has_flight = true;
+}
+
+static int run(struct world *w, void (*ready)(void *user, struct pfl_asked_host *host))
+{
+    struct pfl_ask_conf conf = {.conn = {.loop = &w->loop},
+                                .specs = w->specs,
+                                .specs_len = HOSTS,
+                                .timeout_ms = TIMEOUT_MS,
+                                .on_ready = ready,
+                                .on_over = on_over,
+                                .user = w};
+    int rc = pfl_loop_init(&w->loop) == 0 ? 0 : PFL_ENOMEM;
+
+    for (size_t i = 0; rc == 0 && i < HOSTS; i++) {
+        rc = fake_host_open(&w->fakes[i], &w->loop);
+        w->specs[i] = (struct pfl_host_spec){.kind = PFL_HOST_UNIX, .is_named = true};
+        (void)snprintf(w->specs[i].name, sizeof(w->specs[i].name), "h%zu", i);
+        (void)snprintf(w->specs[i].address, sizeof(w->specs[i].address), "%s", w->fakes[i].address);
+        (void)snprintf(w->specs[i].text, sizeof(w->specs[i].text), "text%zu", i);
+    }
+    if (rc == 0)
+        rc = pfl_ask_open(&conf, &w->ask);
+    if (rc != 0)
+        on_over(w);
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    return rc;
+}
+
+static void fini(struct world *w)
+{
+    pfl_ask_free(w->ask);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+}
+
+static void the_states_of_all_hosts_are_there_when_they_have_ended(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w);
+    assert_int_equal(run(&w, pfl_host_state_on_ready), 0);
+    for (size_t i = 0; i < HOSTS; i++) {
+        struct pfl_host_state h = pfl_host_state_get(w.ask, i);
+
+        assert_string_equal(h.name, w.specs[i].name);
+        assert_string_equal(h.address, w.specs[i].text);
+        assert_string_equal(h.why, "");
+        assert_int_equal(pfl_session_find(h.state, "flight"), PFL_SESSION_RUNNING);
+    }
+    fini(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+static void who_asks_gets_each_state_once_when_it_is_whole(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w);
+    w.scope = PFL_HOST_STATE_SESSIONS;
+    assert_int_equal(run(&w, on_ready), 0);
+    assert_int_equal(w.states, HOSTS);
+    assert_int_equal(pfl_ask_count_failed(w.ask), 0);
+    fini(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+static void a_host_that_misbehaves_leaves_the_others_state(void **state)
+{
+    static const enum fake_trick tricks[] = {FAKE_DIES, FAKE_GARBAGE, FAKE_FAILS};
+    struct world w;
+
+    (void)state;
+    for (size_t t = 0; t < sizeof(tricks) / sizeof(tricks[0]); t++) {
+        prepare(&w);
+        w.fakes[1].trick = tricks[t];
+        w.fakes[1].method = "QueryServiceState";
+        assert_int_equal(run(&w, on_ready), 0);
+        assert_int_equal(w.states, 1);
+        assert_string_equal(pfl_host_state_get(w.ask, 0).why, "");
+        assert_true(pfl_host_state_get(w.ask, 1).why[0] != '\0');
+        fini(&w);
+        pfl_sweep_assert_no_leak();
+    }
+}
+
+static void replies_are_put_one_behind_the_other(void **state)
+{
+    static const uint8_t version[] = {0x0a, 0x03, 0x2a, 0x01, 'v'};
+    const struct pfl_rpc_reply part = {
+        .success = true, .has_more = true, .body = {version, sizeof(version)}};
+    const struct pfl_rpc_reply last = {.success = true, .body = {version, sizeof(version)}};
+    const struct pfl_rpc_reply refusal = {.success = false};
+    struct pfl_buf out;
+    bool is_whole;
+
+    (void)state;
+    pfl_buf_init(&out, 6);
+    assert_int_equal(pfl_host_state_take(&part, &out, &is_whole), 0);
+    assert_false(is_whole);
+    assert_int_equal(pfl_host_state_take(&last, &out, &is_whole), 0);
+    assert_true(is_whole);
+    assert_int_equal(pfl_buf_get(&out).len, 6);
+    assert_memory_equal(pfl_buf_get(&out).data, "\x2a\x01v\x2a\x01v", 6);
+    assert_int_equal(pfl_host_state_take(&last, &out, &is_whole), PFL_ELIMIT);
+    assert_int_equal(pfl_host_state_take(&refusal, &out, &is_whole), PFL_EPROTO);
+    pfl_buf_fini(&out);
+}
+
+static int run_once(void *arg)
+{
+    struct world w;
+    int rc;
+
+    (void)arg;
+    prepare(&w);
+    rc = run(&w, pfl_host_state_on_ready);
+    fini(&w);
+    return rc;
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    pfl_sweep(run_once, NULL, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_states_of_all_hosts_are_there_when_they_have_ended),
+        cmocka_unit_test(who_asks_gets_each_state_once_when_it_is_whole),
+        cmocka_unit_test(a_host_that_misbehaves_leaves_the_others_state),
+        cmocka_unit_test(replies_are_put_one_behind_the_other),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
