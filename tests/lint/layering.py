@@ -62,7 +62,7 @@ FLOORS = {
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
     "consumer": ("", "clock", "config", "merge", "host", "report", "recording", "proxy", "ui", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
-    "proto": ("", "text", "ipc", "gate", "h2", "tunnel"),
+    "proto": ("", "text", "ipc", "gate", "h2", "tunnel", "order"),
     "relay": ("policy", "hub", "direct", "accept", ""),
     "service": ("vm", "buffer", "output", "plan", "core", "session", "control", "port", ""),
 }
