@@ -311,7 +311,7 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
     struct pfl_agent *a = u->agent;
     struct pfl_route route;
 
-    pfl_route_parse(head, false, &route);
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &route);
     if (route.kind == PFL_ROUTE_HELLO || route.kind == PFL_ROUTE_HEALTH) {
         pfl_agent_respond_json(leg, a->hello);
         return;
@@ -324,7 +324,7 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
         answer_events(a, u, leg);
         return;
     }
-    if (route.kind == PFL_ROUTE_NONE)
+    if (route.kind == PFL_ROUTE_NONE || route.kind == PFL_ROUTE_SPOOL)
         return; /* 404 */
     if (route.kind == PFL_ROUTE_METHOD)
         pfl_agent_refuse(leg, 405, "wrong method", "this path knows another method");

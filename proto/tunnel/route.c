@@ -10,6 +10,9 @@
 #define ALARMS_PREFIX  "/alarms/"
 #define RAISED_SUFFIX  "/raised"
 
+#define COLLECTORS_PREFIX PFL_TUNNEL_COLLECTORS_PATH "/"
+#define SCOPES_PREFIX     PFL_TUNNEL_SCOPES_PATH "/"
+
 struct leaf {
     const char *path;
     const char *method;
@@ -24,11 +27,19 @@ static const struct leaf agent_leaves[] = {
     {PFL_TUNNEL_ALARMS_PATH, "GET", PFL_ROUTE_ALARMS},
     {PFL_TUNNEL_TRIGGERS_PATH, "PUT", PFL_ROUTE_RAISE},
     {PFL_TUNNEL_EVENTS_PATH, "GET", PFL_ROUTE_EVENTS},
+    {PFL_TUNNEL_SPOOL_PATH, "CONNECT", PFL_ROUTE_SPOOL},
     {"/healthz", "GET", PFL_ROUTE_HEALTH},
 };
 
 static const struct leaf relay_leaves[] = {
     {PFL_TUNNEL_HOSTS_PATH, "GET", PFL_ROUTE_HOSTS},
+    {PFL_TUNNEL_SPOOLS_PATH, "GET", PFL_ROUTE_SPOOLS},
+    {PFL_TUNNEL_COLLECTORS_PATH, "GET", PFL_ROUTE_COLLECTORS},
+    {"/healthz", "GET", PFL_ROUTE_HEALTH},
+};
+
+static const struct leaf collector_leaves[] = {
+    {PFL_TUNNEL_COLLECTOR_PATH, "CONNECT", PFL_ROUTE_COLLECTOR},
     {"/healthz", "GET", PFL_ROUTE_HEALTH},
 };
 
@@ -41,6 +52,7 @@ static const struct leaf host_leaves[] = {
     {"/streams", "GET", PFL_ROUTE_STREAMS},
     {"/alarms", "GET", PFL_ROUTE_ALARMS},
     {"/triggers", "PUT", PFL_ROUTE_RAISE},
+    {"/spool", "CONNECT", PFL_ROUTE_SPOOL},
 };
 
 bool pfl_route_is_stream_id(const char *text_untrusted)
@@ -122,18 +134,69 @@ static enum pfl_route_kind parse_host(const char *path, const char *method, stru
     return find(host_leaves, sizeof(host_leaves) / sizeof(host_leaves[0]), path, method);
 }
 
-static enum pfl_route_kind parse(const char *path, const char *method, bool is_relay,
-                                 struct pfl_route *r)
+/* One name is all that follows. */
+static enum pfl_route_kind parse_named(const char *name, const char *method,
+                                       const struct leaf *leaf, struct pfl_route *r)
 {
-    if (is_relay && strncmp(path, HOSTS_PREFIX, strlen(HOSTS_PREFIX)) == 0)
+    if (strchr(name, '/') != NULL)
+        return PFL_ROUTE_NONE;
+    if (!pfl_identity_is_name(name))
+        return PFL_ROUTE_NAME;
+    memcpy(r->name, name, strlen(name) + 1);
+    return strcmp(method, leaf->method) == 0 ? leaf->kind : PFL_ROUTE_METHOD;
+}
+
+static enum pfl_route_kind parse_at_relay(const char *path, const char *method, struct pfl_route *r)
+{
+    static const struct leaf named[] = {
+        {COLLECTORS_PREFIX, "CONNECT", PFL_ROUTE_COLLECTOR},
+        {SCOPES_PREFIX, "GET", PFL_ROUTE_SCOPE},
+    };
+
+    if (strncmp(path, HOSTS_PREFIX, strlen(HOSTS_PREFIX)) == 0)
         return parse_host(path + strlen(HOSTS_PREFIX), method, r);
-    if (is_relay)
-        return find(relay_leaves, sizeof(relay_leaves) / sizeof(relay_leaves[0]), path, method);
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+        size_t len = strlen(named[i].path);
+
+        if (strncmp(path, named[i].path, len) == 0)
+            return parse_named(path + len, method, &named[i], r);
+    }
+    return find(relay_leaves, sizeof(relay_leaves) / sizeof(relay_leaves[0]), path, method);
+}
+
+static enum pfl_route_kind parse_at_agent(const char *path, const char *method, struct pfl_route *r)
+{
     if (strncmp(path, "/v1" STREAMS_PREFIX, strlen("/v1" STREAMS_PREFIX)) == 0)
         return parse_stream(path + strlen("/v1" STREAMS_PREFIX), method, false, r);
     if (strncmp(path, "/v1" ALARMS_PREFIX, strlen("/v1" ALARMS_PREFIX)) == 0)
         return parse_alarm(path + strlen("/v1" ALARMS_PREFIX), method, false, r);
     return find(agent_leaves, sizeof(agent_leaves) / sizeof(agent_leaves[0]), path, method);
+}
+
+static enum pfl_route_kind parse(const char *path, const char *method, enum pfl_route_side side,
+                                 struct pfl_route *r)
+{
+    if (side == PFL_ROUTE_AT_RELAY)
+        return parse_at_relay(path, method, r);
+    if (side == PFL_ROUTE_AT_AGENT)
+        return parse_at_agent(path, method, r);
+    return find(collector_leaves, sizeof(collector_leaves) / sizeof(collector_leaves[0]), path,
+                method);
+}
+
+/* Of a CONNECT; NULL: the route is none. */
+static const char *protocol_of(enum pfl_route_kind kind)
+{
+    switch (kind) {
+    case PFL_ROUTE_CONSUMER:
+        return PFL_TUNNEL_PROTOCOL;
+    case PFL_ROUTE_SPOOL:
+        return PFL_TUNNEL_PROTOCOL_SPOOL;
+    case PFL_ROUTE_COLLECTOR:
+        return PFL_TUNNEL_PROTOCOL_COLLECTOR;
+    default:
+        return NULL;
+    }
 }
 
 static const char *get_name(const struct pfl_h2_head *head, const char *field)
@@ -148,7 +211,12 @@ static void parse_fields(const struct pfl_h2_head *head, struct pfl_route *r)
     const char *stream = pfl_h2_head_get(head, PFL_TUNNEL_H_STREAM);
 
     r->operator_name = get_name(head, PFL_TUNNEL_H_OPERATOR);
+    r->collector = get_name(head, PFL_TUNNEL_H_COLLECTOR);
+    r->has_orderer = pfl_h2_head_get(head, PFL_TUNNEL_H_FOR) != NULL;
+    r->orderer = get_name(head, PFL_TUNNEL_H_FOR);
     r->role = pfl_h2_head_get(head, PFL_TUNNEL_H_ROLE);
+    r->clock = pfl_h2_head_get(head, PFL_TUNNEL_H_CLOCK);
+    r->after = pfl_h2_head_get(head, PFL_TUNNEL_H_AFTER);
     r->triggers = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGERS);
     r->trigger = get_name(head, PFL_TUNNEL_H_TRIGGER);
     r->raised_at = get_name(head, PFL_TUNNEL_H_RAISED_AT);
@@ -159,18 +227,20 @@ static void parse_fields(const struct pfl_h2_head *head, struct pfl_route *r)
         memcpy(r->stream, stream, sizeof(r->stream));
 }
 
-void pfl_route_parse(const struct pfl_h2_head *head, bool is_relay, struct pfl_route *ret_route)
+void pfl_route_parse(const struct pfl_h2_head *head, enum pfl_route_side side,
+                     struct pfl_route *ret_route)
 {
     const char *method = pfl_h2_head_get(head, ":method");
     const char *path = pfl_h2_head_get(head, ":path");
     const char *protocol = pfl_h2_head_get(head, ":protocol");
+    const char *wanted;
 
     *ret_route = (struct pfl_route){.kind = PFL_ROUTE_NONE};
     if (method == NULL || path == NULL)
         return;
-    ret_route->kind = parse(path, method, is_relay, ret_route);
-    if (ret_route->kind == PFL_ROUTE_CONSUMER &&
-        (protocol == NULL || strcmp(protocol, PFL_TUNNEL_PROTOCOL) != 0))
+    ret_route->kind = parse(path, method, side, ret_route);
+    wanted = protocol_of(ret_route->kind);
+    if (wanted != NULL && (protocol == NULL || strcmp(protocol, wanted) != 0))
         ret_route->kind = PFL_ROUTE_METHOD;
     parse_fields(head, ret_route);
 }

@@ -11,7 +11,7 @@
 enum pfl_route_kind {
     PFL_ROUTE_NONE = 0, /* no such path: 404 */
     PFL_ROUTE_METHOD,   /* the path, but not with this method: 405 */
-    PFL_ROUTE_NAME,     /* an invalid name of a host, stream or session: 400 */
+    PFL_ROUTE_NAME,     /* an invalid name in the path: 400 */
     PFL_ROUTE_HEALTH,
     PFL_ROUTE_HELLO,  /* agents */
     PFL_ROUTE_HOSTS,  /* relays */
@@ -28,28 +28,46 @@ enum pfl_route_kind {
     PFL_ROUTE_ALARM_RAISED, /* agents: its trigger was raised at another host */
     PFL_ROUTE_RAISE,        /* triggers, at the host's service */
     PFL_ROUTE_EVENTS,       /* agents */
+    PFL_ROUTE_SPOOL,
+    PFL_ROUTE_SPOOLS,     /* relays: of the hosts that a collector may collect */
+    PFL_ROUTE_COLLECTORS, /* relays: who is connected */
+    PFL_ROUTE_COLLECTOR,  /* relays and collectors */
+    PFL_ROUTE_SCOPE,      /* relays: the policy for one operator */
+};
+
+/* Who is asked: each has paths of its own. */
+enum pfl_route_side {
+    PFL_ROUTE_AT_AGENT,
+    PFL_ROUTE_AT_RELAY,
+    PFL_ROUTE_AT_COLLECTOR,
 };
 
 struct pfl_route {
     enum pfl_route_kind kind;
     /* Header fields, borrowed from the head. NULL: there is none. */
     const char *operator_name; /* a name; trusted only from a relay. NULL also: not a name */
+    const char *collector;     /* the same, of SPOOL */
+    const char *orderer;       /* of SPOOL: a name. NULL also: not a name (see has_orderer) */
     const char *role;          /* for pfl_role_read, not checked */
+    const char *clock;         /* of CLOCK: for pfl_clock_report_read, not checked */
+    const char *after;         /* of SPOOLS, not checked */
     const char *triggers;      /* a list, not checked */
     const char *trigger;       /* of ALARM_RAISED: a name. NULL also: not a name */
     const char *raised_at;     /* the same, a host's */
     uint64_t raised_ago_ms;    /* 0 without the field */
     bool is_resume;            /* its head has the number of received bytes */
+    bool has_orderer;          /* there is such a field, of whatever value */
     bool has_offer;
     struct pfl_resume_offer offer;           /* of the requester, not checked */
     char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
     char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE; of CONSUMER, or "" */
     char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
+    char name[PFL_IDENTITY_NAME_BYTES];      /* of COLLECTOR and SCOPE, at a relay */
 };
 
-/* `is_relay`: parses a relay's paths, else an agent's. The only reader of these fields;
- * stream_ask.h parses what only a new stream at an agent needs. */
-void pfl_route_parse(const struct pfl_h2_head *head, bool is_relay, struct pfl_route *ret_route);
+/* The only reader of these fields; stream_ask.h parses what only a new stream at an agent needs. */
+void pfl_route_parse(const struct pfl_h2_head *head, enum pfl_route_side side,
+                     struct pfl_route *ret_route);
 /* 32 lower-case hex digits. */
 bool pfl_route_is_stream_id(const char *text_untrusted);
 

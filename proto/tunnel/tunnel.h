@@ -10,8 +10,13 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_ALPN_OPERATOR "h2"
 #define PFL_TUNNEL_ALPN_AGENT    "pfl-agent/1"
 #define PFL_TUNNEL_ALPN_RAW      "perfetto-consumer/1"
+/* A collector, reversed as an agent. */
+#define PFL_TUNNEL_ALPN_COLLECTOR "pfl-collector/1"
 
-#define PFL_TUNNEL_PROTOCOL "perfetto-consumer" /* :protocol of the extended CONNECT */
+/* :protocol of the extended CONNECT: to a consumer socket, to a host's spool, to a collector. */
+#define PFL_TUNNEL_PROTOCOL           "perfetto-consumer"
+#define PFL_TUNNEL_PROTOCOL_SPOOL     "perfleet-spool"
+#define PFL_TUNNEL_PROTOCOL_COLLECTOR "perfleet-collector"
 
 /* Paths at an agent; at a relay they are under PFL_TUNNEL_HOSTS_PATH "/<host>". */
 #define PFL_TUNNEL_HELLO_PATH    "/v1/hello"
@@ -20,8 +25,14 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_STREAMS_PATH  "/v1/streams"
 #define PFL_TUNNEL_ALARMS_PATH   "/v1/alarms"
 #define PFL_TUNNEL_TRIGGERS_PATH "/v1/triggers"
+#define PFL_TUNNEL_SPOOL_PATH    "/v1/spool"
 #define PFL_TUNNEL_EVENTS_PATH   "/v1/events" /* only at an agent */
 #define PFL_TUNNEL_HOSTS_PATH    "/v1/hosts"
+/* Only at a relay; the last has the operator's name below it. */
+#define PFL_TUNNEL_SPOOLS_PATH     "/v1/spools"
+#define PFL_TUNNEL_COLLECTORS_PATH "/v1/collectors"
+#define PFL_TUNNEL_SCOPES_PATH     "/v1/scopes"
+#define PFL_TUNNEL_COLLECTOR_PATH  "/v1/collector" /* only at a collector */
 
 /* Header fields of a CONNECT and of its answer. */
 #define PFL_TUNNEL_H_STREAM "perfleet-stream" /* 32 lower-case hex digits */
@@ -38,6 +49,15 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_ENCODING_ZSTD "zstd"
 /* relay to agent only: the verified operator */
 #define PFL_TUNNEL_H_OPERATOR "perfleet-operator"
+/* The same: the verified collector, of a spool's stream. */
+#define PFL_TUNNEL_H_COLLECTOR "perfleet-collector"
+/* Of a spool's stream: the operator for whom the collector manages orders. Relay to agent: that
+ * operator may put orders at this host. */
+#define PFL_TUNNEL_H_FOR "perfleet-for"
+/* Of GET of the spools: only what changed since this version; in the answer: the version. */
+#define PFL_TUNNEL_H_AFTER "perfleet-after"
+/* Relay to agent, with GET of the clock: what the exchange before has measured. */
+#define PFL_TUNNEL_H_CLOCK "perfleet-clock"
 
 /* Relay to agent: the operator's permissions (proto/gate/role.h), in hex; in the answer: the name
  * of the role that the agent enforces. */

@@ -170,11 +170,16 @@ void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_h
     struct pfl_host_request request = {
         .peer = peer, .h2_stream = h2_stream, .head = head, .route = &route};
 
-    pfl_route_parse(head, true, &route);
+    pfl_route_parse(head, PFL_ROUTE_AT_RELAY, &route);
     switch (route.kind) {
     case PFL_ROUTE_NONE:
     case PFL_ROUTE_HELLO:
     case PFL_ROUTE_EVENTS:
+    case PFL_ROUTE_SPOOL:
+    case PFL_ROUTE_SPOOLS:
+    case PFL_ROUTE_COLLECTORS:
+    case PFL_ROUTE_COLLECTOR:
+    case PFL_ROUTE_SCOPE:
         pfl_host_request_refuse(h2_stream, 404, "no such path", "this relay knows no such path");
         return;
     case PFL_ROUTE_METHOD:

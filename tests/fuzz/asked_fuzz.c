@@ -11,6 +11,7 @@
 #include "agent/daemon/stream/stream_ask.h"
 #include "base/mem.h"
 #include "proto/gate/role.h"
+#include "proto/tunnel/clock_report.h"
 #include "proto/tunnel/route.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -42,17 +43,38 @@ static void take_role(const struct pfl_h2_head *head)
     pfl_buf_fini(&role);
 }
 
-static void take_route(const struct pfl_h2_head *head, bool is_relay)
+/* What is a point is the same point again. */
+static void take_clock(const char *text)
+{
+    char back[PFL_CLOCK_REPORT_TEXT_BYTES];
+    struct pfl_clock_report point;
+    struct pfl_clock_report again;
+
+    if (pfl_clock_report_read(text, &point) != 0)
+        return;
+    pfl_clock_report_write(&point, back);
+    check(pfl_clock_report_read(back, &again) == 0);
+    check(strcmp(point.relay, again.relay) == 0 && point.offset_ns == again.offset_ns &&
+          point.error_ns == again.error_ns && point.host_boot_ns == again.host_boot_ns &&
+          point.relay_unix_ns == again.relay_unix_ns);
+}
+
+static void take_route(const struct pfl_h2_head *head, enum pfl_route_side side)
 {
     struct pfl_route route;
 
-    pfl_route_parse(head, is_relay, &route);
+    pfl_route_parse(head, side, &route);
     check(route.kind <= PFL_ROUTE_NAME || route.host[0] == '\0' ||
           pfl_identity_is_name(route.host));
     check(route.kind <= PFL_ROUTE_NAME || route.stream[0] == '\0' ||
           pfl_route_is_stream_id(route.stream));
     check(route.kind <= PFL_ROUTE_NAME || route.session[0] == '\0' ||
           pfl_identity_is_name(route.session));
+    check(route.kind <= PFL_ROUTE_NAME || route.name[0] == '\0' ||
+          pfl_identity_is_name(route.name));
+    check(route.orderer == NULL || (route.has_orderer && pfl_identity_is_name(route.orderer)));
+    if (route.clock != NULL)
+        take_clock(route.clock);
 }
 
 static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
@@ -63,8 +85,9 @@ static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h
 
     (void)user;
     (void)leg; /* answered 404 */
-    take_route(head, false);
-    take_route(head, true);
+    take_route(head, PFL_ROUTE_AT_AGENT);
+    take_route(head, PFL_ROUTE_AT_RELAY);
+    take_route(head, PFL_ROUTE_AT_COLLECTOR);
     take_role(head);
     if (pfl_stream_ask_read(head, &ask))
         check((ask.id[0] == '\0' || pfl_route_is_stream_id(ask.id)) &&

@@ -50,7 +50,7 @@ static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct
     };
 
     (void)user;
-    pfl_route_parse(head, true, &route);
+    pfl_route_parse(head, PFL_ROUTE_AT_RELAY, &route);
     conf.offer = route.has_offer ? &route.offer : NULL;
     if (route.kind == PFL_ROUTE_CONSUMER && pfl_stream_splice_new(&conf, &splice) == 0)
         begun++;

@@ -82,7 +82,7 @@ static void on_operator_request(void *user, struct pfl_h2_stream *h2_stream,
     struct pfl_stream_splice *splice;
 
     (void)user;
-    pfl_route_parse(head, true, &route);
+    pfl_route_parse(head, PFL_ROUTE_AT_RELAY, &route);
     conf.offer = route.has_offer ? &route.offer : NULL;
     if (strcmp(pfl_h2_head_get(head, ":method"), "CONNECT") == 0)
         (void)!pfl_stream_splice_new(&conf, &splice); /* else: 404 */

@@ -12,7 +12,8 @@
 
 #define ID "0123456789abcdef0123456789abcdef"
 
-static struct pfl_route route_of(const char *method, const char *path, bool is_relay)
+static struct pfl_route route_at(const char *method, const char *path, const char *protocol,
+                                 enum pfl_route_side side)
 {
     static struct pfl_h2_head head;
     struct pfl_route route;
@@ -22,9 +23,15 @@ static struct pfl_route route_of(const char *method, const char *path, bool is_r
     pfl_h2_head_add(&head, pfl_span_of(":path", 5), pfl_span_of(path, strlen(path)));
     if (strcmp(method, "CONNECT") == 0)
         pfl_h2_head_add(&head, pfl_span_of(":protocol", 9),
-                        pfl_span_of(PFL_TUNNEL_PROTOCOL, strlen(PFL_TUNNEL_PROTOCOL)));
-    pfl_route_parse(&head, is_relay, &route);
+                        pfl_span_of(protocol, strlen(protocol)));
+    pfl_route_parse(&head, side, &route);
     return route;
+}
+
+static struct pfl_route route_of(const char *method, const char *path, bool is_relay)
+{
+    return route_at(method, path, PFL_TUNNEL_PROTOCOL,
+                    is_relay ? PFL_ROUTE_AT_RELAY : PFL_ROUTE_AT_AGENT);
 }
 
 static enum pfl_route_kind kind_of(const char *method, const char *path, bool is_relay)
@@ -56,6 +63,65 @@ static void an_agents_paths(void **state)
     assert_int_equal(kind_of("GET", "/v1/streams", false), PFL_ROUTE_STREAMS);
     assert_int_equal(kind_of("DELETE", "/v1/streams/" ID, false), PFL_ROUTE_KILL);
     assert_int_equal(kind_of("GET", "/v1/hosts", false), PFL_ROUTE_NONE);
+}
+
+static enum pfl_route_kind connect_to(const char *path, const char *protocol,
+                                      enum pfl_route_side side)
+{
+    return route_at("CONNECT", path, protocol, side).kind;
+}
+
+static void spools_and_collectors(void **state)
+{
+    static const char spool[] = PFL_TUNNEL_PROTOCOL_SPOOL;
+    static const char collector[] = PFL_TUNNEL_PROTOCOL_COLLECTOR;
+    struct pfl_route r;
+
+    (void)state;
+    r = route_at("CONNECT", "/v1/hosts/a/spool", spool, PFL_ROUTE_AT_RELAY);
+    assert_int_equal(r.kind, PFL_ROUTE_SPOOL);
+    assert_string_equal(r.host, "a");
+    assert_int_equal(connect_to("/v1/spool", spool, PFL_ROUTE_AT_AGENT), PFL_ROUTE_SPOOL);
+    assert_int_equal(connect_to("/v1/spool", spool, PFL_ROUTE_AT_RELAY), PFL_ROUTE_NONE);
+    r = route_at("CONNECT", "/v1/collectors/c.1", collector, PFL_ROUTE_AT_RELAY);
+    assert_int_equal(r.kind, PFL_ROUTE_COLLECTOR);
+    assert_string_equal(r.name, "c.1");
+    assert_int_equal(connect_to("/v1/collector", collector, PFL_ROUTE_AT_COLLECTOR),
+                     PFL_ROUTE_COLLECTOR);
+    assert_int_equal(kind_of("GET", "/v1/spools", true), PFL_ROUTE_SPOOLS);
+    assert_int_equal(kind_of("GET", "/v1/collectors", true), PFL_ROUTE_COLLECTORS);
+    r = route_of("GET", "/v1/scopes/ann", true);
+    assert_int_equal(r.kind, PFL_ROUTE_SCOPE);
+    assert_string_equal(r.name, "ann");
+}
+
+static void spools_and_collectors_are_told_apart(void **state)
+{
+    static const char spool[] = PFL_TUNNEL_PROTOCOL_SPOOL;
+
+    (void)state;
+    /* Each has a protocol of its own. */
+    assert_int_equal(connect_to("/v1/hosts/a/spool", PFL_TUNNEL_PROTOCOL, PFL_ROUTE_AT_RELAY),
+                     PFL_ROUTE_METHOD);
+    assert_int_equal(connect_to("/v1/hosts/a/consumer", spool, PFL_ROUTE_AT_RELAY),
+                     PFL_ROUTE_METHOD);
+    assert_int_equal(connect_to("/v1/collectors/c", spool, PFL_ROUTE_AT_RELAY), PFL_ROUTE_METHOD);
+    assert_int_equal(connect_to("/v1/collector", spool, PFL_ROUTE_AT_COLLECTOR), PFL_ROUTE_METHOD);
+    /* What another side is asked. */
+    assert_int_equal(kind_of("GET", "/v1/spools", false), PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("GET", "/v1/scopes/ann", false), PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("CONNECT", "/v1/collector", false), PFL_ROUTE_NONE);
+    assert_int_equal(connect_to("/v1/consumer", PFL_TUNNEL_PROTOCOL, PFL_ROUTE_AT_COLLECTOR),
+                     PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("PUT", "/v1/spools", true), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("GET", "/v1/collectors/c", true), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("GET", "/v1/hosts/a/spool", true), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("GET", "/v1/scopes/a/b", true), PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("GET", "/v1/scopes/", true), PFL_ROUTE_NAME);
+    assert_int_equal(kind_of("GET", "/v1/scopes/a%20b", true), PFL_ROUTE_NAME);
+    assert_int_equal(
+        connect_to("/v1/collectors/..", PFL_TUNNEL_PROTOCOL_COLLECTOR, PFL_ROUTE_AT_RELAY),
+        PFL_ROUTE_NAME);
 }
 
 static void alarms_and_events(void **state)
@@ -117,7 +183,7 @@ static void the_fields_of_a_connect_are_read(void **state)
     add(head, PFL_TUNNEL_H_ROLE, "00ff");
     add(head, PFL_TUNNEL_H_STREAM, ID);
     add(head, PFL_TUNNEL_H_RECEIVED, "30");
-    pfl_route_parse(head, false, &r);
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &r);
     assert_int_equal(r.kind, PFL_ROUTE_CONSUMER);
     assert_string_equal(r.operator_name, "me");
     assert_string_equal(r.role, "00ff");
@@ -128,11 +194,38 @@ static void the_fields_of_a_connect_are_read(void **state)
 
     add(head, PFL_TUNNEL_H_CREDITED, "20");
     add(head, PFL_TUNNEL_H_WINDOW, "10");
-    pfl_route_parse(head, false, &r);
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &r);
     assert_true(r.has_offer);
     assert_int_equal(r.offer.received, 30);
     assert_int_equal(r.offer.credited, 20);
     assert_int_equal(r.offer.window_bytes, 10);
+}
+
+static void the_fields_of_spools_are_read(void **state)
+{
+    struct pfl_h2_head *head = head_of("CONNECT", "/v1/spool");
+    struct pfl_route r;
+
+    (void)state;
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &r);
+    assert_null(r.collector);
+    assert_null(r.orderer);
+    assert_false(r.has_orderer);
+    add(head, PFL_TUNNEL_H_COLLECTOR, "c");
+    add(head, PFL_TUNNEL_H_FOR, "ann");
+    add(head, PFL_TUNNEL_H_CLOCK, "any");
+    add(head, PFL_TUNNEL_H_AFTER, "7");
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &r);
+    assert_string_equal(r.collector, "c");
+    assert_string_equal(r.orderer, "ann");
+    assert_true(r.has_orderer);
+    assert_string_equal(r.clock, "any");
+    assert_string_equal(r.after, "7");
+    head = head_of("CONNECT", "/v1/spool");
+    add(head, PFL_TUNNEL_H_FOR, "a/b");
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &r);
+    assert_null(r.orderer);
+    assert_true(r.has_orderer);
 }
 
 static void the_fields_of_triggers_are_read(void **state)
@@ -145,7 +238,7 @@ static void the_fields_of_triggers_are_read(void **state)
     add(head, PFL_TUNNEL_H_TRIGGER, "a");
     add(head, PFL_TUNNEL_H_RAISED_AT, "db1");
     add(head, PFL_TUNNEL_H_RAISED_AGO, "1234");
-    pfl_route_parse(head, false, &r);
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &r);
     assert_int_equal(r.kind, PFL_ROUTE_ALARM_RAISED);
     assert_string_equal(r.triggers, "a,b");
     assert_string_equal(r.trigger, "a");
@@ -166,7 +259,7 @@ static void fields_that_cannot_be_names_are_none(void **state)
     add(head, PFL_TUNNEL_H_RAISED_AT, "a/b");
     add(head, PFL_TUNNEL_H_RAISED_AGO, "soon");
     add(head, PFL_TUNNEL_H_STREAM, ID "0");
-    pfl_route_parse(head, true, &r);
+    pfl_route_parse(head, PFL_ROUTE_AT_RELAY, &r);
     assert_int_equal(r.kind, PFL_ROUTE_CONSUMER);
     assert_null(r.operator_name);
     assert_null(r.trigger);
@@ -183,7 +276,7 @@ static void a_field_does_not_name_the_stream_of_a_path(void **state)
 
     (void)state;
     add(head, PFL_TUNNEL_H_STREAM, "ffffffffffffffffffffffffffffffff");
-    pfl_route_parse(head, false, &r);
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &r);
     assert_int_equal(r.kind, PFL_ROUTE_KILL);
     assert_string_equal(r.stream, ID);
 }
@@ -222,6 +315,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_relays_paths),
         cmocka_unit_test(an_agents_paths),
+        cmocka_unit_test(spools_and_collectors),
+        cmocka_unit_test(spools_and_collectors_are_told_apart),
+        cmocka_unit_test(the_fields_of_spools_are_read),
         cmocka_unit_test(alarms_and_events),
         cmocka_unit_test(the_fields_of_a_connect_are_read),
         cmocka_unit_test(the_fields_of_triggers_are_read),

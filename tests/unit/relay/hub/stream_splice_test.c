@@ -149,7 +149,7 @@ static void on_operator_request(void *user, struct pfl_h2_stream *h2_stream,
     };
 
     (void)user;
-    pfl_route_parse(head, true, &route);
+    pfl_route_parse(head, PFL_ROUTE_AT_RELAY, &route);
     conf.offer = route.has_offer ? &route.offer : NULL;
     if (has_role) {
         conf.role = pfl_span_of("\x0a\x01r", 3);
