@@ -7,6 +7,7 @@
  *     pfl_tunnel_client_open(&conf, &client);          // on_up
  *     pfl_tunnel_client_call(client, &call);           // on_done(status, body): GET /v1/hosts
  *     pfl_tunnel_client_connect(client, &to, &stream_conf, &stream);  // a struct pfl_stream
+ *     pfl_tunnel_client_dial(client, &place, &stream_conf, &stream);  // the same, with one life
  *
  * A stream is a pfl_stream (base/io/stream.h): on_ready with the first answer, then on_data,
  * writev, read_stop and read_start, shutdown, close; while the relay, the network or the agent is
@@ -101,7 +102,27 @@ PFL_MUST_USE int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
                                            const struct pfl_stream_conf *conf,
                                            struct pfl_stream **ret_stream);
 
-/* ---- only for streams of pfl_tunnel_client_connect ---- */
+/* Where a stream with one life goes: a host's spool, a collector. */
+struct pfl_tunnel_place {
+    const char *path;                  /* at the relay; copied */
+    const char *protocol;              /* :protocol of the CONNECT; static */
+    const struct pfl_h2_field *fields; /* names static, values copied */
+    size_t fields_len;                 /* at most PFL_TUNNEL_PLACE_FIELDS */
+};
+
+#define PFL_TUNNEL_PLACE_FIELDS 2u
+
+/*
+ * Begins a stream with one life; legal while down. It waits for the relay at most give_up_ms, and
+ * breaks with PFL_ECLOSED when its connection is lost after on_ready. Else as the streams of
+ * pfl_tunnel_client_connect; PFL_EINVAL also: too many fields, or a path of more than 159 bytes.
+ */
+PFL_MUST_USE int pfl_tunnel_client_dial(struct pfl_tunnel_client *self,
+                                        const struct pfl_tunnel_place *place,
+                                        const struct pfl_stream_conf *conf,
+                                        struct pfl_stream **ret_stream);
+
+/* ---- only for streams of pfl_tunnel_client_connect and _dial ---- */
 
 /* Why it broke, in a sentence for the operator; "" if it did not. Valid inside on_closed. */
 const char *pfl_tunnel_stream_get_error(const struct pfl_stream *stream);
@@ -117,8 +138,8 @@ struct pfl_tunnel_stream_stats {
 void pfl_tunnel_stream_get_stats(const struct pfl_stream *stream,
                                  struct pfl_tunnel_stream_stats *ret_stats);
 /* As pfl_stream_close, but the host keeps the stream until its time-to-live. PFL_ESTATE if the
- * stream cannot be taken over (compressed, or with unsent or unused bytes): nothing happened
- * then. */
+ * stream cannot be taken over (one life, compressed, or with unsent or unused bytes): nothing
+ * happened then. */
 PFL_MUST_USE int pfl_tunnel_stream_leave(struct pfl_stream *stream,
                                          struct pfl_tunnel_ticket *ret_ticket);
 

@@ -19,9 +19,8 @@
 #include "tunnel/client_stream_impl.h"
 
 /* More than is decoded on the loop: so many wait. */
-#define DELIVER_BYTES  (2 * PFL_DECODE_AT_ONCE_BYTES)
-#define TURN_BYTES     (4u << 20)
-#define PATH_MAX_BYTES 160u
+#define DELIVER_BYTES (2 * PFL_DECODE_AT_ONCE_BYTES)
+#define TURN_BYTES    (4u << 20)
 
 static uint64_t random_number(void)
 {
@@ -71,6 +70,8 @@ static void lose_h2_stream(struct pfl_client_stream *s)
     if (s->is_flushing)
         pfl_client_stream_break(s, PFL_ECLOSED,
                                 "the connection was lost while the stream was closed");
+    else if (s->place != NULL && s->was_opened)
+        pfl_client_stream_break(s, PFL_ECLOSED, "the connection that carried the stream was lost");
     else
         wait_for_h2_stream(s);
 }
@@ -199,9 +200,10 @@ static bool choose_encoding(struct pfl_client_stream *s, const struct pfl_h2_hea
 
 static void attach(struct pfl_client_stream *s, const struct pfl_h2_head *head)
 {
-    struct pfl_resume_offer offer;
+    /* With one life nothing was before; HTTP/2's window is what limits it. */
+    struct pfl_resume_offer offer = {.window_bytes = PFL_TUNNEL_DATA_WINDOW_BYTES};
 
-    if (!pfl_tunnel_offer_read(head, &offer) || !choose_encoding(s, head)) {
+    if ((s->place == NULL && !pfl_tunnel_offer_read(head, &offer)) || !choose_encoding(s, head)) {
         pfl_client_stream_break(s, PFL_EPROTO, "the host's answer makes no sense");
         return;
     }
@@ -359,12 +361,26 @@ static const struct pfl_h2_stream_ops h2_stream_ops = {
 
 /* ---- asking ---- */
 
-void pfl_client_connection_ask(struct pfl_client_stream *s)
+static int ask_place(struct pfl_client_stream *s, struct pfl_h2 *h2)
 {
-    struct pfl_h2 *h2 = pfl_tunnel_way_get_h2(s->way);
+    struct pfl_h2_request request = {
+        .method = "CONNECT",
+        .path = s->place->path,
+        .protocol = s->place->protocol,
+        .fields = s->place->fields,
+        .fields_len = s->place->fields_len,
+        .ops = &h2_stream_ops,
+        .user = s,
+    };
+
+    return pfl_h2_request(h2, &request, &s->h2_stream);
+}
+
+static int ask_host(struct pfl_client_stream *s, struct pfl_h2 *h2)
+{
     struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 2];
     struct pfl_tunnel_offer_text text;
-    char path[PATH_MAX_BYTES];
+    char path[PFL_CLIENT_PATH_BYTES];
     struct pfl_h2_request request = {
         .method = "CONNECT",
         .path = path,
@@ -374,12 +390,7 @@ void pfl_client_connection_ask(struct pfl_client_stream *s)
         .user = s,
     };
 
-    if (h2 == NULL || pfl_h2_is_going(h2)) {
-        wait_for_h2_stream(s);
-        return;
-    }
     (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s/consumer", s->host);
-    pfl_resume_get_offer(&s->resume, &s->told);
     fields[0] = (struct pfl_h2_field){PFL_TUNNEL_H_STREAM, s->id};
     pfl_tunnel_offer_write(&s->told, s->ttl_ms, &text, fields + 1);
     /* The number of received bytes makes it a resume. */
@@ -387,7 +398,19 @@ void pfl_client_connection_ask(struct pfl_client_stream *s)
     if (!s->was_opened && s->wants_zstd)
         fields[request.fields_len++] =
             (struct pfl_h2_field){PFL_TUNNEL_H_ACCEPT, PFL_TUNNEL_ENCODING_ZSTD};
-    if (pfl_h2_request(h2, &request, &s->h2_stream) != 0) {
+    return pfl_h2_request(h2, &request, &s->h2_stream);
+}
+
+void pfl_client_connection_ask(struct pfl_client_stream *s)
+{
+    struct pfl_h2 *h2 = pfl_tunnel_way_get_h2(s->way);
+
+    if (h2 == NULL || pfl_h2_is_going(h2)) {
+        wait_for_h2_stream(s);
+        return;
+    }
+    pfl_resume_get_offer(&s->resume, &s->told);
+    if ((s->place != NULL ? ask_place(s, h2) : ask_host(s, h2)) != 0) {
         wait_for_h2_stream(s);
         return;
     }

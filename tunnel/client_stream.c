@@ -17,7 +17,6 @@
 #include "proto/h2/h2_call.h"
 #include "tunnel/client_stream_impl.h"
 
-#define PATH_MAX_BYTES 160u
 /* A host that lost its network is back soon, or never: one request a stream is little to ask. */
 #define RETRY_MAX_MS 3000u
 
@@ -37,6 +36,13 @@ static const struct pfl_client_stream *self_of_const(const struct pfl_stream *s)
 
 /* ---- the end ---- */
 
+static void free_stream(struct pfl_client_stream *s)
+{
+    pfl_resume_fini(&s->resume);
+    pfl_mem_free(s->place);
+    pfl_mem_free(s);
+}
+
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct pfl_client_stream *s = handle->data;
@@ -47,8 +53,7 @@ static void on_timer_closed(uv_handle_t *handle)
     s->base.ops->on_closed(s->base.user, s->close_err);
     pfl_list_remove(&s->rider.node);
     pfl_decode_port_close(s->decoder);
-    pfl_resume_fini(&s->resume);
-    pfl_mem_free(s);
+    free_stream(s);
     pfl_tunnel_client_on_stream_gone(way);
 }
 
@@ -75,11 +80,11 @@ void pfl_client_stream_break(struct pfl_client_stream *s, int err, const char *w
 static void kill_at_host(struct pfl_client_stream *s)
 {
     struct pfl_h2 *h2 = pfl_tunnel_way_get_h2(s->way);
-    char path[PATH_MAX_BYTES];
+    char path[PFL_CLIENT_PATH_BYTES];
     struct pfl_h2_call_conf call = {.method = "DELETE", .path = path, .body_max_bytes = 4096};
 
     (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s/streams/%s", s->host, s->id);
-    if (h2 != NULL && s->was_opened && pfl_h2_call_start(h2, &call, NULL) != 0)
+    if (h2 != NULL && s->place == NULL && s->was_opened && pfl_h2_call_start(h2, &call, NULL) != 0)
         return;
 }
 
@@ -220,6 +225,38 @@ static void start_timers(struct pfl_client_stream *s)
     (void)uv_timer_start(&s->retry, pfl_client_connection_on_retry, 0, 0);
 }
 
+static struct pfl_client_stream *new_stream(struct pfl_tunnel_client *client,
+                                            const struct pfl_stream_conf *conf)
+{
+    struct pfl_client_stream *s = pfl_mem_zalloc(sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    s->base = (struct pfl_stream){.vtable = &vtable, .ops = conf->ops, .user = conf->user};
+    s->client = client;
+    s->backoff.max_ms = RETRY_MAX_MS;
+    if (client->conf.retry_max_ms != 0 && client->conf.retry_max_ms < RETRY_MAX_MS)
+        s->backoff.max_ms = client->conf.retry_max_ms;
+    s->loop = conf->loop;
+    s->lost_ms = uv_now(conf->loop);
+    s->queue_max_bytes = conf->queue_max_bytes;
+    s->queue_low_bytes = conf->queue_low_bytes;
+    s->is_reading = true;
+    pfl_resume_init(&s->resume, conf->queue_max_bytes + PFL_TUNNEL_CONTROL_WINDOW_BYTES,
+                    PFL_TUNNEL_DATA_WINDOW_BYTES);
+    return s;
+}
+
+/* Its first HTTP/2 stream is asked for from the loop. */
+static struct pfl_stream *start_stream(struct pfl_client_stream *s)
+{
+    s->way = pfl_tunnel_client_take_way(s->client);
+    start_timers(s);
+    s->rider.ops = &pfl_client_connection_rider_ops;
+    pfl_list_append(&s->client->streams, &s->rider.node);
+    return &s->base;
+}
+
 int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
                               const struct pfl_tunnel_target *target,
                               const struct pfl_stream_conf *conf, struct pfl_stream **ret_stream)
@@ -228,35 +265,65 @@ int pfl_tunnel_client_connect(struct pfl_tunnel_client *self,
 
     if (self->is_closing || strlen(target->host) >= PFL_IDENTITY_NAME_BYTES)
         return PFL_EINVAL;
-    s = pfl_mem_zalloc(sizeof(*s));
+    s = new_stream(self, conf);
     if (s == NULL)
         return PFL_ENOMEM;
-    s->base = (struct pfl_stream){.vtable = &vtable, .ops = conf->ops, .user = conf->user};
-    s->client = self;
-    s->backoff.max_ms = RETRY_MAX_MS;
-    if (self->conf.retry_max_ms != 0 && self->conf.retry_max_ms < RETRY_MAX_MS)
-        s->backoff.max_ms = self->conf.retry_max_ms;
-    s->loop = conf->loop;
-    s->lost_ms = uv_now(conf->loop);
     s->ttl_ms = target->ttl_ms != 0 ? target->ttl_ms : PFL_TUNNEL_TTL_DEFAULT_MS;
-    s->queue_max_bytes = conf->queue_max_bytes;
-    s->queue_low_bytes = conf->queue_low_bytes;
     s->wants_zstd = target->wants_zstd && target->ticket == NULL;
-    s->is_reading = true;
     memcpy(s->host, target->host, strlen(target->host) + 1);
-    pfl_resume_init(&s->resume, conf->queue_max_bytes + PFL_TUNNEL_CONTROL_WINDOW_BYTES,
-                    PFL_TUNNEL_DATA_WINDOW_BYTES);
     if (target->ticket != NULL) {
         take_ticket(s, target->ticket);
     } else if (choose_id(s) != 0) {
-        pfl_mem_free(s);
+        free_stream(s);
         return PFL_EIO;
     }
-    s->way = pfl_tunnel_client_take_way(self);
-    start_timers(s);
-    s->rider.ops = &pfl_client_connection_rider_ops;
-    pfl_list_append(&self->streams, &s->rider.node);
-    *ret_stream = &s->base;
+    *ret_stream = start_stream(s);
+    return 0;
+}
+
+static bool is_place(const struct pfl_tunnel_place *place)
+{
+    if (strlen(place->path) >= PFL_CLIENT_PATH_BYTES || place->fields_len > PFL_TUNNEL_PLACE_FIELDS)
+        return false;
+    for (size_t i = 0; i < place->fields_len; i++) {
+        if (strlen(place->fields[i].value) >= PFL_IDENTITY_NAME_BYTES)
+            return false;
+    }
+    return true;
+}
+
+static struct pfl_client_place *copy_place(const struct pfl_tunnel_place *place)
+{
+    struct pfl_client_place *copy = pfl_mem_zalloc(sizeof(*copy));
+
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy->path, place->path, strlen(place->path) + 1);
+    copy->protocol = place->protocol;
+    copy->fields_len = place->fields_len;
+    for (size_t i = 0; i < place->fields_len; i++) {
+        memcpy(copy->values[i], place->fields[i].value, strlen(place->fields[i].value) + 1);
+        copy->fields[i] = (struct pfl_h2_field){place->fields[i].name, copy->values[i]};
+    }
+    return copy;
+}
+
+int pfl_tunnel_client_dial(struct pfl_tunnel_client *self, const struct pfl_tunnel_place *place,
+                           const struct pfl_stream_conf *conf, struct pfl_stream **ret_stream)
+{
+    struct pfl_client_stream *s;
+
+    if (self->is_closing || !is_place(place))
+        return PFL_EINVAL;
+    s = new_stream(self, conf);
+    if (s == NULL)
+        return PFL_ENOMEM;
+    s->place = copy_place(place);
+    if (s->place == NULL) {
+        free_stream(s);
+        return PFL_ENOMEM;
+    }
+    *ret_stream = start_stream(s);
     return 0;
 }
 
@@ -284,8 +351,9 @@ int pfl_tunnel_stream_leave(struct pfl_stream *stream, struct pfl_tunnel_ticket 
 {
     struct pfl_client_stream *s = self_of(stream);
 
-    if (s->state != STATE_CARRIED || s->decoder != NULL || pfl_resume_held(&s->resume) != 0 ||
-        pfl_replay_unsent(&s->resume.out) != 0 || s->resume.is_out_ended || s->resume.is_in_ended)
+    if (s->state != STATE_CARRIED || s->place != NULL || s->decoder != NULL ||
+        pfl_resume_held(&s->resume) != 0 || pfl_replay_unsent(&s->resume.out) != 0 ||
+        s->resume.is_out_ended || s->resume.is_in_ended)
         return PFL_ESTATE;
     *ret_ticket = (struct pfl_tunnel_ticket){
         .received = s->resume.in.end,

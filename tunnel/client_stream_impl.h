@@ -11,6 +11,8 @@
 #include "tunnel/client_impl.h"
 #include "tunnel/decode_port.h"
 
+#define PFL_CLIENT_PATH_BYTES 160u
+
 enum pfl_client_stream_state { STATE_WAITING, STATE_ASKING, STATE_CARRIED, STATE_CLOSING };
 
 struct pfl_client_stream {
@@ -46,7 +48,17 @@ struct pfl_client_stream {
     bool is_flushing; /* close_after_flush: nothing is delivered any more */
     char id[PFL_TUNNEL_STREAM_ID_BYTES];
     char host[PFL_IDENTITY_NAME_BYTES];
+    struct pfl_client_place *place; /* owned; of a stream with one life; NULL: it resumes */
     char error[256];
+};
+
+/* A copy of a struct pfl_tunnel_place. */
+struct pfl_client_place {
+    char path[PFL_CLIENT_PATH_BYTES];
+    const char *protocol; /* static */
+    struct pfl_h2_field fields[PFL_TUNNEL_PLACE_FIELDS];
+    size_t fields_len;
+    char values[PFL_TUNNEL_PLACE_FIELDS][PFL_IDENTITY_NAME_BYTES]; /* of the fields */
 };
 
 /* First step of every end: on_closed follows from the loop. The first reason is kept. */

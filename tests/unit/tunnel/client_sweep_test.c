@@ -60,7 +60,7 @@ static void on_stream_closed(void *user, int err)
 static const struct pfl_stream_ops ops = {
     .on_data = on_data, .on_eof = on_eof, .on_closed = on_stream_closed};
 
-/* Opens, asks for a stream, waits for the first attempt to fail, closes. */
+/* Opens, asks for two streams, waits for the first attempt to fail, closes. */
 static int dial(void *arg)
 {
     struct fixture *f = arg;
@@ -74,6 +74,11 @@ static int dial(void *arg)
     const struct pfl_stream_conf stream_conf = {
         .loop = &f->loop, .ops = &ops, .user = f, .queue_max_bytes = 4096};
     const struct pfl_tunnel_target target = {.host = "a"};
+    const struct pfl_h2_field orderer = {PFL_TUNNEL_H_FOR, "ann"};
+    const struct pfl_tunnel_place place = {.path = "/v1/hosts/a/spool",
+                                           .protocol = PFL_TUNNEL_PROTOCOL_SPOOL,
+                                           .fields = &orderer,
+                                           .fields_len = 1};
     struct pfl_tunnel_client *client;
     struct pfl_stream *stream;
     unsigned streams;
@@ -87,6 +92,10 @@ static int dial(void *arg)
     }
     rc = pfl_tunnel_client_connect(client, &target, &stream_conf, &stream);
     streams = rc == 0;
+    if (rc == 0) {
+        rc = pfl_tunnel_client_dial(client, &place, &stream_conf, &stream);
+        streams += rc == 0;
+    }
     while (f->downs == 0)
         (void)uv_run(&f->loop, UV_RUN_ONCE);
     pfl_tunnel_client_close(client);
