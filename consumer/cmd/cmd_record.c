@@ -78,21 +78,21 @@ static void take_rotation(const struct pfl_args *args, const struct pfl_config_i
     conf->keep_free_bytes = (uint64_t)args->keep_free_mib << 20;
 }
 
-static int run_config(struct pfl_args *args, enum pfl_link_task task, const char *session)
+static int run_config(struct pfl_args *args, enum pfl_host_task task, const char *session)
 {
-    struct pfl_recording_conf conf = {.link = {.task = task, .session = session}};
+    struct pfl_recording_conf conf = {.each_host = {.task = task, .session = session}};
     struct pfl_config_info info;
     struct pfl_buf config;
     int code = PFL_EXIT_USAGE;
 
     pfl_buf_init(&config, PFL_CONFIG_MAX_BYTES);
     if (pfl_cmd_load_config(args, session, &config, &info)) {
-        conf.link.trace_config = pfl_buf_get(&config);
-        conf.link.flush_timeout_ms = info.flush_timeout_ms;
-        conf.link.stop_timeout_ms = info.stop_timeout_ms;
+        conf.each_host.trace_config = pfl_buf_get(&config);
+        conf.each_host.flush_timeout_ms = info.flush_timeout_ms;
+        conf.each_host.stop_timeout_ms = info.stop_timeout_ms;
         conf.duration_ms = info.duration_ms;
-        conf.link.ring_bytes = (uint64_t)info.smallest_buffer_kb * 1024;
-        conf.link.is_streamed = task == PFL_LINK_RECORD && is_to_stream(args, &info);
+        conf.each_host.ring_bytes = (uint64_t)info.smallest_buffer_kb * 1024;
+        conf.each_host.is_streamed = task == PFL_HOST_TASK_RECORD && is_to_stream(args, &info);
         take_rotation(args, &info, &conf);
         code = pfl_cmd_run_recording(args, &conf);
     }
@@ -148,25 +148,25 @@ int pfl_cmd_record(struct pfl_args *args)
     if (!can_rotate(args))
         return PFL_EXIT_USAGE;
     take_categories(args, 0);
-    return has_output(args) ? run_config(args, PFL_LINK_RECORD, NULL) : PFL_EXIT_USAGE;
+    return has_output(args) ? run_config(args, PFL_HOST_TASK_RECORD, NULL) : PFL_EXIT_USAGE;
 }
 
 int pfl_cmd_start(struct pfl_args *args)
 {
     take_categories(args, 1);
     return pfl_cmd_is_session_name(args->words[0])
-               ? run_config(args, PFL_LINK_START, args->words[0])
+               ? run_config(args, PFL_HOST_TASK_START, args->words[0])
                : PFL_EXIT_USAGE;
 }
 
-static int run_session(struct pfl_args *args, enum pfl_link_task task)
+static int run_session(struct pfl_args *args, enum pfl_host_task task)
 {
     struct pfl_recording_conf conf = {
-        .link = {.task = task,
-                 .session = args->words_len > 0 ? args->words[0] : "",
-                 .keeps_session = args->is_kept,
-                 .flush_timeout_ms = DEFAULT_TIMEOUT_MS,
-                 .stop_timeout_ms = DEFAULT_TIMEOUT_MS},
+        .each_host = {.task = task,
+                      .session = args->words_len > 0 ? args->words[0] : "",
+                      .keeps_session = args->is_kept,
+                      .flush_timeout_ms = DEFAULT_TIMEOUT_MS,
+                      .stop_timeout_ms = DEFAULT_TIMEOUT_MS},
     };
 
     if (!has_output(args) || (args->words_len > 0 && !pfl_cmd_is_session_name(args->words[0])))
@@ -176,15 +176,15 @@ static int run_session(struct pfl_args *args, enum pfl_link_task task)
 
 int pfl_cmd_read(struct pfl_args *args)
 {
-    return run_session(args, PFL_LINK_READ);
+    return run_session(args, PFL_HOST_TASK_READ);
 }
 
 int pfl_cmd_snapshot(struct pfl_args *args)
 {
-    return run_session(args, PFL_LINK_SNAPSHOT);
+    return run_session(args, PFL_HOST_TASK_SNAPSHOT);
 }
 
 int pfl_cmd_trigger(struct pfl_args *args)
 {
-    return run_session(args, PFL_LINK_WATCH);
+    return run_session(args, PFL_HOST_TASK_WATCH);
 }

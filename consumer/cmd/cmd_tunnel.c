@@ -188,7 +188,7 @@ static int serve_ui(struct pfl_args *args)
     struct pfl_targets *targets = &args->targets;
     struct tunnel t = {0};
     struct pfl_ui_conf conf = {.specs = targets->specs,
-                               .recording = {.link = {.step_timeout_ms = targets->timeout_ms},
+                               .recording = {.each_host = {.step_timeout_ms = targets->timeout_ms},
                                              .has_wait = args->wait_ms != 0,
                                              .wait_ms = args->wait_ms},
                                .version = PFL_VERSION,

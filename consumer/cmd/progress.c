@@ -46,9 +46,9 @@ static struct totals sum_up(const struct pfl_recording *r)
         t.hosts++;
         t.expected_bytes += h.report->losses.bytes_unread;
         t.read_bytes += h.report->bytes_read;
-        t.done += h.state > PFL_LINK_READING;
+        t.done += h.state > PFL_HOST_READING;
         share = (double)h.report->bytes_read / ((double)h.report->losses.bytes_unread + 1);
-        if (h.state != PFL_LINK_READING || share >= t.slowest_share)
+        if (h.state != PFL_HOST_READING || share >= t.slowest_share)
             continue;
         t.slowest = h.report->name;
         t.slowest_share = share;
@@ -93,7 +93,7 @@ static void draw_reading(struct pfl_progress *p, const struct pfl_recording *r)
 /* "web2", "web2 and 3 more", "the relay". */
 static void name_absent(const struct pfl_recording_absent *a, char *out, size_t size)
 {
-    const char *name = pfl_host_link_get_report(a->longest)->name;
+    const char *name = pfl_host_recording_get_report(a->longest)->name;
 
     if (a->is_relay)
         snprintf(out, size, "the relay");
@@ -212,7 +212,7 @@ static void on_refresh(uv_timer_t *timer)
         draw_waiting(p, r, &absent);
         return;
     }
-    if (pfl_recording_get_phase(r) == PFL_RECORDING_RUN && p->task == PFL_LINK_RECORD) {
+    if (pfl_recording_get_phase(r) == PFL_RECORDING_RUN && p->task == PFL_HOST_TASK_RECORD) {
         uint64_t ms = uv_now(timer->loop) - p->run_began_ms;
 
         if (p->duration_ms != 0) {
@@ -237,12 +237,12 @@ static void on_refresh(uv_timer_t *timer)
 void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_conf *conf,
                        bool is_quiet)
 {
-    *self = (struct pfl_progress){.task = conf->link.task,
-                                  .is_streamed = conf->link.is_streamed,
+    *self = (struct pfl_progress){.task = conf->each_host.task,
+                                  .is_streamed = conf->each_host.is_streamed,
                                   .duration_ms = conf->duration_ms,
                                   .is_quiet = is_quiet};
     self->is_terminal = !is_quiet && isatty(STDERR_FILENO) != 0;
-    uv_timer_init(conf->link.conn.loop, &self->timer);
+    uv_timer_init(conf->each_host.conn.loop, &self->timer);
     self->timer.data = self;
     self->is_open = true;
     uv_timer_start(&self->timer, on_refresh, REFRESH_MS, REFRESH_MS);
@@ -270,22 +270,22 @@ static size_t count_failed(const struct pfl_recording *r)
 static void say_run(struct pfl_progress *p)
 {
     p->run_began_ms = uv_now(p->timer.loop);
-    if (p->is_terminal && p->task == PFL_LINK_RECORD)
+    if (p->is_terminal && p->task == PFL_HOST_TASK_RECORD)
         return;
-    if (p->task == PFL_LINK_WATCH)
+    if (p->task == PFL_HOST_TASK_WATCH)
         fprintf(stderr, "waiting for a trigger; Ctrl-C takes the snapshot now\n");
-    else if (p->task == PFL_LINK_RECORD && p->duration_ms != 0)
+    else if (p->task == PFL_HOST_TASK_RECORD && p->duration_ms != 0)
         fprintf(stderr, "recording for %.1f s\n", (double)p->duration_ms / 1e3);
-    else if (p->task == PFL_LINK_RECORD)
+    else if (p->task == PFL_HOST_TASK_RECORD)
         fprintf(stderr, "recording until Ctrl-C\n");
 }
 
 static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
 {
     static const char *const begins[] = {
-        [PFL_LINK_RECORD] = "starting", [PFL_LINK_START] = "starting",
-        [PFL_LINK_READ] = "stopping",   [PFL_LINK_SNAPSHOT] = "copying the session of",
-        [PFL_LINK_WATCH] = "watching",
+        [PFL_HOST_TASK_RECORD] = "starting", [PFL_HOST_TASK_START] = "starting",
+        [PFL_HOST_TASK_READ] = "stopping",   [PFL_HOST_TASK_SNAPSHOT] = "copying the session of",
+        [PFL_HOST_TASK_WATCH] = "watching",
     };
     size_t hosts = pfl_recording_get_hosts_len(r);
     size_t failed = count_failed(r);
@@ -300,11 +300,11 @@ static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
         break;
     case PFL_RECORDING_STOP:
         clear_bar(p);
-        if (p->task == PFL_LINK_RECORD)
+        if (p->task == PFL_HOST_TASK_RECORD)
             fprintf(stderr, "stopping\n");
         break;
     case PFL_RECORDING_READ:
-        if (p->task == PFL_LINK_START || pfl_recording_is_aborted(r) ||
+        if (p->task == PFL_HOST_TASK_START || pfl_recording_is_aborted(r) ||
             pfl_recording_has_file_failed(r))
             break;
         clear_bar(p);
@@ -317,28 +317,29 @@ static void say_phase(struct pfl_progress *p, const struct pfl_recording *r)
 }
 
 void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *recording,
-                         const struct pfl_host_link *link)
+                         const struct pfl_host_recording *host_recording)
 {
     const struct pfl_host_report *report;
 
     self->recording = recording;
-    if (link == NULL) {
+    if (host_recording == NULL) {
         if (!self->is_quiet)
             say_phase(self, recording);
         return;
     }
-    report = pfl_host_link_get_report(link);
-    if (pfl_host_link_get_state(link) == PFL_LINK_READ_OUT && !self->is_quiet) {
+    report = pfl_host_recording_get_report(host_recording);
+    if (pfl_host_recording_get_state(host_recording) == PFL_HOST_READ_OUT && !self->is_quiet) {
         double seconds = (double)(report->read_ended_ns - report->read_began_ns + 1) / 1e9;
 
         clear_bar(self);
         fprintf(stderr, "host %s: read %.1f MB, %.1f MB/s\n", report->name,
                 (double)report->bytes_read / 1e6, (double)report->bytes_read / 1e6 / seconds);
     }
-    if (pfl_host_link_get_state(link) == PFL_LINK_CLOSING && report->why[0] != '\0' &&
-        !report->is_given_up) {
+    if (pfl_host_recording_get_state(host_recording) == PFL_HOST_CLOSING &&
+        report->why[0] != '\0' && !report->is_given_up) {
         clear_bar(self);
-        fprintf(stderr, "perfleet: host %s: %s\n", pfl_host_link_get_title(link), report->why);
+        fprintf(stderr, "perfleet: host %s: %s\n", pfl_host_recording_get_title(host_recording),
+                report->why);
     }
 }
 
@@ -347,8 +348,8 @@ void pfl_progress_interrupt(struct pfl_progress *self, const struct pfl_recordin
 {
     enum pfl_recording_phase phase = pfl_recording_get_phase(recording);
 
-    if (self->is_quiet || nth != 1 || self->task == PFL_LINK_START || phase < PFL_RECORDING_STOP ||
-        phase > PFL_RECORDING_READ)
+    if (self->is_quiet || nth != 1 || self->task == PFL_HOST_TASK_START ||
+        phase < PFL_RECORDING_STOP || phase > PFL_RECORDING_READ)
         return;
     clear_bar(self);
     fprintf(stderr, "interrupted: what is there is read; Ctrl-C again ends at once, the file keeps "

@@ -8,7 +8,7 @@
 struct pfl_progress {
     uv_timer_t timer;
     const struct pfl_recording *recording; /* borrowed */
-    enum pfl_link_task task;
+    enum pfl_host_task task;
     uint64_t duration_ms;
     uint64_t run_began_ms;              /* of the loop; 0: not yet */
     uint64_t read_began_ms;             /* likewise */
@@ -29,7 +29,7 @@ void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_con
 void pfl_progress_begin(struct pfl_progress *self, const struct pfl_recording *recording);
 /* As pfl_recording_conf.on_progress. */
 void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *recording,
-                         const struct pfl_host_link *link);
+                         const struct pfl_host_recording *host_recording);
 /* Call before the operator's `nth` Ctrl-C is handled. */
 void pfl_progress_interrupt(struct pfl_progress *self, const struct pfl_recording *recording,
                             unsigned nth);

@@ -64,18 +64,18 @@ static void on_signal(uv_signal_t *handle, int number)
 }
 
 static void on_progress(void *user, const struct pfl_recording *recording,
-                        const struct pfl_host_link *link)
+                        const struct pfl_host_recording *host_recording)
 {
     struct record *rec = user;
     enum pfl_recording_phase phase = pfl_recording_get_phase(recording);
 
     if (rec->has_no_source) /* the rest only ends a recording that did not begin */
         return;
-    if (link == NULL && phase == PFL_RECORDING_RUN)
+    if (host_recording == NULL && phase == PFL_RECORDING_RUN)
         rec->began_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
-    if (link == NULL && phase == PFL_RECORDING_STOP)
+    if (host_recording == NULL && phase == PFL_RECORDING_STOP)
         rec->ended_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
-    pfl_progress_update(&rec->progress, recording, link);
+    pfl_progress_update(&rec->progress, recording, host_recording);
 }
 
 /* A session that is left running may wait for its producers. */
@@ -136,13 +136,14 @@ static void summarize_host(const struct record *rec, size_t host, struct pfl_sum
         .name = h.report->name,
         .address = h.spec->text,
         .why = h.report->why,
-        .is_merged = h.is_merged || (is_left_running && h.state == PFL_LINK_DONE),
+        .is_merged = h.is_merged || (is_left_running && h.state == PFL_HOST_DONE),
         .trigger = h.report->trigger,
         .is_reference = h.is_reference,
         .packets = h.merged.packets,
         .bytes = h.merged.bytes,
         .sequences = h.merged.sequences,
-        .failed_while = h.report->why[0] != '\0' ? pfl_link_state_str(h.report->failed_in) : NULL,
+        .failed_while =
+            h.report->why[0] != '\0' ? pfl_host_recording_state_str(h.report->failed_in) : NULL,
         .is_given_up = h.report->is_given_up,
         .is_kept = h.report->is_kept,
         .is_left = h.report->is_left,
@@ -244,14 +245,14 @@ static int summarize(const struct record *rec)
 static int run(const struct pfl_args *args, const struct pfl_recording_conf *conf)
 {
     struct record rec = {.args = args,
-                         .session = conf->link.session,
-                         .kept_session = conf->link.kept_key,
-                         .loop = conf->link.conn.loop,
-                         .trace_config = conf->link.trace_config};
+                         .session = conf->each_host.session,
+                         .kept_session = conf->each_host.kept_key,
+                         .loop = conf->each_host.conn.loop,
+                         .trace_config = conf->each_host.trace_config};
     struct pfl_recording_conf own = *conf;
     int code = PFL_EXIT_NOTHING;
 
-    own.why_not_start = conf->link.trace_config.len != 0 ? why_not_start : NULL;
+    own.why_not_start = conf->each_host.trace_config.len != 0 ? why_not_start : NULL;
     own.on_progress = on_progress;
     own.on_over = on_over;
     own.user = &rec;
@@ -313,8 +314,8 @@ int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf
 
     if (code != PFL_EXIT_OK)
         return code;
-    name_kept_key(kept_key, conf->link.session);
-    own.link.kept_key = kept_key;
+    name_kept_key(kept_key, conf->each_host.session);
+    own.each_host.kept_key = kept_key;
     own.no_clobber = args->no_clobber;
     own.has_wait = args->wait_ms != 0;
     own.wait_ms = args->wait_ms;
@@ -322,10 +323,10 @@ int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf
     own.specs = targets->specs;
     own.specs_len = targets->specs_len;
     own.output_path = args->output;
-    own.link.step_timeout_ms = targets->timeout_ms;
-    own.link.has_read_limit = args->has_max_host_mib;
-    own.link.read_limit_bytes = (uint64_t)args->max_host_mib << 20;
-    pfl_targets_fill_conn(targets, &own.link.conn);
+    own.each_host.step_timeout_ms = targets->timeout_ms;
+    own.each_host.has_read_limit = args->has_max_host_mib;
+    own.each_host.read_limit_bytes = (uint64_t)args->max_host_mib << 20;
+    pfl_targets_fill_conn(targets, &own.each_host.conn);
     if (own.quorum > targets->specs_len)
         pfl_cmd_error("--quorum %zu of %zu hosts cannot be met", own.quorum, targets->specs_len);
     code = PFL_EXIT_USAGE;

@@ -56,7 +56,7 @@ static const struct pfl_offers *offers_of(const struct pfl_recording *r, size_t 
                                           struct pfl_recording_host *ret_host)
 {
     pfl_recording_get_host(r, host, ret_host);
-    return ret_host->state == PFL_LINK_READY && ret_host->report->offers.is_known
+    return ret_host->state == PFL_HOST_READY && ret_host->report->offers.is_known
                ? &ret_host->report->offers
                : NULL;
 }

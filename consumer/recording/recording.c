@@ -15,7 +15,8 @@
  * Failures: a failed host is left out of what follows; too few hosts end the recording. A
  * disconnected host does not delay others (recording_absent.c). If the file cannot be written,
  * reading of all hosts ends; its content stays valid, and unread data stays on the hosts.
- * Ownership: links, merge and file. Limits: reading of all hosts stops while the file is congested.
+ * Ownership: host recordings, merge and file. Limits: reading of all hosts stops while the file is
+ * congested.
  */
 #include "consumer/recording/recording.h"
 
@@ -46,21 +47,21 @@ static void enter_phase(struct pfl_recording *r, enum pfl_recording_phase phase)
 
 static bool is_any_in(const struct pfl_recording *r, unsigned states)
 {
-    for (unsigned i = 0; i < PFL_LINK_STATES; i++)
+    for (unsigned i = 0; i < PFL_HOST_STATES; i++)
         if ((states >> i & 1) != 0 && r->in[i] != 0)
             return true;
     return false;
 }
 
-#define IN(state) (1u << PFL_LINK_##state)
+#define IN(state) (1u << PFL_HOST_##state)
 
 /* With a thousand hosts nothing that happens at one may look at all. */
-static void note_link(struct pfl_recording *r, struct pfl_recording_member *m)
+static void note_host(struct pfl_recording *r, struct pfl_recording_member *m)
 {
-    const struct pfl_host_report *report = pfl_host_link_get_report(m->link);
+    const struct pfl_host_report *report = pfl_host_recording_get_report(m->recording);
 
     r->in[m->state]--;
-    m->state = pfl_host_link_get_state(m->link);
+    m->state = pfl_host_recording_get_state(m->recording);
     r->in[m->state]++;
     r->is_triggered |= report->trigger[0] != '\0';
     r->has_self_ended |= report->has_ended_itself;
@@ -70,14 +71,15 @@ static void note_link(struct pfl_recording *r, struct pfl_recording_member *m)
 static void fail_all(struct pfl_recording *r, const char *why)
 {
     for (size_t i = 0; i < r->hosts_len; i++)
-        if (pfl_host_link_get_state(r->hosts[i].link) < PFL_LINK_READ_OUT)
-            pfl_host_link_give_up(r->hosts[i].link, why);
+        if (pfl_host_recording_get_state(r->hosts[i].recording) < PFL_HOST_READ_OUT)
+            pfl_host_recording_give_up(r->hosts[i].recording, why);
 }
 
-static void each_host(struct pfl_recording *r, void (*act)(struct pfl_host_link *link))
+static void each_host(struct pfl_recording *r,
+                      void (*act)(struct pfl_host_recording *host_recording))
 {
     for (size_t i = 0; i < r->hosts_len; i++)
-        act(r->hosts[i].link);
+        act(r->hosts[i].recording);
 }
 
 /* The file. */
@@ -86,7 +88,7 @@ static void on_file_writable(void *user)
 {
     struct pfl_recording *r = user;
 
-    each_host(r, pfl_host_link_resume);
+    each_host(r, pfl_host_recording_resume);
 }
 
 /* What the hosts still have of the data stays there; those that were read wait for the file's end.
@@ -96,8 +98,8 @@ static void keep_all(struct pfl_recording *r)
     bool is_closed = r->phase > PFL_RECORDING_CLOSE;
 
     for (size_t i = 0; i < r->hosts_len; i++)
-        if (is_closed || pfl_host_link_get_state(r->hosts[i].link) < PFL_LINK_READ_OUT)
-            pfl_host_link_keep(r->hosts[i].link, "the trace file cannot be written");
+        if (is_closed || pfl_host_recording_get_state(r->hosts[i].recording) < PFL_HOST_READ_OUT)
+            pfl_host_recording_keep(r->hosts[i].recording, "the trace file cannot be written");
 }
 
 void pfl_recording_fail_file(struct pfl_recording *self, const char *path, int err)
@@ -118,7 +120,7 @@ static void on_file_failed(void *user, const char *path, int err)
 static bool open_file(struct pfl_recording *r)
 {
     struct pfl_trace_files_conf conf = {
-        .loop = r->conf.link.conn.loop,
+        .loop = r->conf.each_host.conn.loop,
         .path = r->conf.output_path,
         .no_clobber = r->conf.no_clobber,
         .rotation = r->conf.rotation,
@@ -159,7 +161,7 @@ static void begin_free(struct pfl_recording *r)
     if (r->file_error != 0)
         keep_all(r);
     else
-        each_host(r, pfl_host_link_free_session);
+        each_host(r, pfl_host_recording_free_session);
     evaluate(r);
 }
 
@@ -193,12 +195,12 @@ static void close_file(struct pfl_recording *r)
         pfl_trace_files_close(r->file, is_file_wanted(r), on_file_closed);
 }
 
-static void on_link_clock(void *user, struct pfl_host_link *link)
+static void on_host_clock(void *user, struct pfl_host_recording *host_recording)
 {
     struct pfl_recording_member *m = user;
     struct pfl_recording *r = m->owner;
 
-    (void)link;
+    (void)host_recording;
     pfl_recording_note_clock(r, (size_t)(m - r->hosts));
 }
 
@@ -211,7 +213,7 @@ static void on_run_too_long(uv_timer_t *timer)
 
 static void begin_start(struct pfl_recording *r)
 {
-    size_t ready = r->in[PFL_LINK_READY];
+    size_t ready = r->in[PFL_HOST_READY];
     const char *refused = NULL;
     char why[128];
 
@@ -234,7 +236,7 @@ static void begin_start(struct pfl_recording *r)
     }
     r->run_began_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     enter_phase(r, PFL_RECORDING_START);
-    each_host(r, pfl_host_link_begin);
+    each_host(r, pfl_host_recording_begin);
 }
 
 static void begin_stream(struct pfl_recording *r)
@@ -254,11 +256,12 @@ static void begin_run(struct pfl_recording *r)
 
     enter_phase(r, PFL_RECORDING_RUN);
     uv_timer_stop(&r->timer);
-    if (r->conf.link.is_streamed)
+    if (r->conf.each_host.is_streamed)
         begin_stream(r);
     if (ms != 0)
         uv_timer_start(&r->timer, on_run_too_long,
-                       ms + r->conf.link.flush_timeout_ms + r->conf.link.stop_timeout_ms + LATE_MS,
+                       ms + r->conf.each_host.flush_timeout_ms + r->conf.each_host.stop_timeout_ms +
+                           LATE_MS,
                        0);
 }
 
@@ -299,13 +302,13 @@ static void look_at_run(struct pfl_recording *r)
 static void begin_read(struct pfl_recording *r)
 {
     bool is_streamed = r->merge != NULL && r->file_error == 0;
-    bool can_be_read = is_streamed || r->in[PFL_LINK_STOPPED] == 0 ||
+    bool can_be_read = is_streamed || r->in[PFL_HOST_STOPPED] == 0 ||
                        (r->file_error == 0 && pfl_recording_has_room(r));
     int rc;
 
     enter_phase(r, PFL_RECORDING_READ);
     uv_timer_stop(&r->timer);
-    if (r->in[PFL_LINK_STOPPED] == 0 || is_streamed)
+    if (r->in[PFL_HOST_STOPPED] == 0 || is_streamed)
         return; /* streamed: each continues when it has stopped */
     if (!can_be_read) {
         keep_all(r);
@@ -317,7 +320,7 @@ static void begin_read(struct pfl_recording *r)
         fail_all(r, pfl_err_str(rc));
         return;
     }
-    each_host(r, pfl_host_link_read);
+    each_host(r, pfl_host_recording_read);
 }
 
 static void on_most_stopped(uv_timer_t *timer)
@@ -334,16 +337,16 @@ static void on_most_stopped(uv_timer_t *timer)
 static void end_late_ones(struct pfl_recording *r)
 {
     if (is_any_in(r, IN(RECORDING)))
-        each_host(r, pfl_host_link_end);
+        each_host(r, pfl_host_recording_end);
 }
 
 static void look_at_stop(struct pfl_recording *r)
 {
     end_late_ones(r);
     if (!is_any_in(r, pfl_recording_waited_states(r)) ||
-        (r->in[PFL_LINK_STOPPED] != 0 && (r->absent.is_waited_for || r->merge != NULL)))
+        (r->in[PFL_HOST_STOPPED] != 0 && (r->absent.is_waited_for || r->merge != NULL)))
         begin_read(r);
-    else if (r->in[PFL_LINK_STOPPED] != 0 && !r->is_gathering) {
+    else if (r->in[PFL_HOST_STOPPED] != 0 && !r->is_gathering) {
         r->is_gathering = true;
         uv_timer_start(&r->timer, on_most_stopped, GATHER_MS, 0);
     }
@@ -351,7 +354,7 @@ static void look_at_stop(struct pfl_recording *r)
 
 static void join_late_one(struct pfl_recording *r, size_t host)
 {
-    struct pfl_host_link *link = r->hosts[host].link;
+    struct pfl_host_recording *host_recording = r->hosts[host].recording;
     bool is_joined = r->hosts[host].is_merged;
     int rc = 0;
 
@@ -360,24 +363,24 @@ static void join_late_one(struct pfl_recording *r, size_t host)
     else if (r->file_error == 0)
         rc = pfl_recording_rejoin_merge(r, host);
     if (r->file_error != 0)
-        pfl_host_link_keep(link, "the trace file cannot be written");
+        pfl_host_recording_keep(host_recording, "the trace file cannot be written");
     else if (rc != 0)
-        pfl_host_link_fail(link, pfl_err_str(rc));
+        pfl_host_recording_fail(host_recording, pfl_err_str(rc));
     else
-        pfl_host_link_read(link);
+        pfl_host_recording_read(host_recording);
 }
 
 static void look_at_read(struct pfl_recording *r)
 {
     end_late_ones(r);
-    if (r->in[PFL_LINK_STOPPED] != 0 && r->merge == NULL && r->file_error == 0) {
+    if (r->in[PFL_HOST_STOPPED] != 0 && r->merge == NULL && r->file_error == 0) {
         begin_read(r);
         return;
     }
-    for (size_t i = 0; r->in[PFL_LINK_STOPPED] != 0 && i < r->hosts_len; i++)
-        if (r->hosts[i].state == PFL_LINK_STOPPED)
+    for (size_t i = 0; r->in[PFL_HOST_STOPPED] != 0 && i < r->hosts_len; i++)
+        if (r->hosts[i].state == PFL_HOST_STOPPED)
             join_late_one(r, i);
-    if (r->in[PFL_LINK_READ_OUT] + r->in[PFL_LINK_DONE] + r->in[PFL_LINK_FAILED] == r->hosts_len)
+    if (r->in[PFL_HOST_READ_OUT] + r->in[PFL_HOST_DONE] + r->in[PFL_HOST_FAILED] == r->hosts_len)
         close_file(r);
 }
 
@@ -401,7 +404,7 @@ static void look_at_phase(struct pfl_recording *r)
         look_at_read(r);
         break;
     case PFL_RECORDING_FREE:
-        if (r->in[PFL_LINK_DONE] + r->in[PFL_LINK_FAILED] == r->hosts_len)
+        if (r->in[PFL_HOST_DONE] + r->in[PFL_HOST_FAILED] == r->hosts_len)
             end(r);
         break;
     case PFL_RECORDING_CLOSE:
@@ -410,7 +413,7 @@ static void look_at_phase(struct pfl_recording *r)
     }
 }
 
-/* Links change from inside our own calls: look again until nothing changed. */
+/* Hosts change state from inside our own calls: look again until nothing changed. */
 static void evaluate(struct pfl_recording *r)
 {
     r->is_dirty = true;
@@ -424,13 +427,13 @@ static void evaluate(struct pfl_recording *r)
     r->is_evaluating = false;
 }
 
-static void on_link_change(void *user, struct pfl_host_link *link)
+static void on_host_change(void *user, struct pfl_host_recording *host_recording)
 {
     struct pfl_recording_member *m = user;
     struct pfl_recording *r = m->owner;
 
-    note_link(r, m);
-    r->conf.on_progress(r->conf.user, r, link);
+    note_host(r, m);
+    r->conf.on_progress(r->conf.user, r, host_recording);
     evaluate(r);
 }
 
@@ -456,10 +459,10 @@ static void stream(struct pfl_recording *r)
 
 static void pace_hosts(struct pfl_recording *r)
 {
-    size_t reading = r->in[PFL_LINK_READING];
+    size_t reading = r->in[PFL_HOST_READING];
 
     for (size_t i = 0; reading != 0 && i < r->hosts_len; i++)
-        pfl_host_link_pace(r->hosts[i].link, reading);
+        pfl_host_recording_pace(r->hosts[i].recording, reading);
 }
 
 static void on_watch(uv_timer_t *timer)
@@ -483,7 +486,7 @@ void pfl_recording_stop(struct pfl_recording *self)
     case PFL_RECORDING_RUN:
         enter_phase(self, PFL_RECORDING_STOP);
         uv_timer_stop(&self->timer);
-        each_host(self, pfl_host_link_end);
+        each_host(self, pfl_host_recording_end);
         evaluate(self);
         break;
     default:
@@ -515,14 +518,14 @@ bool pfl_recording_interrupt(struct pfl_recording *self)
         pfl_recording_watch(self);
         pfl_recording_leave_absent(self, "it was away, and you continued without it");
         if (self->interrupts > 1 && is_any_in(self, pfl_recording_waited_states(self)))
-            pfl_recording_abort(self, self->conf.link.task == PFL_LINK_RECORD
+            pfl_recording_abort(self, self->conf.each_host.task == PFL_HOST_TASK_RECORD
                                           ? "interrupted: what was not read is lost"
                                           : "interrupted");
         evaluate(self);
         return true;
     case PFL_RECORDING_FREE:
         if (self->interrupts > 1)
-            each_host(self, pfl_host_link_hurry);
+            each_host(self, pfl_host_recording_hurry);
         return true;
     default:
         return self->interrupts < 2 || self->file == NULL;
@@ -532,29 +535,29 @@ bool pfl_recording_interrupt(struct pfl_recording *self)
 int pfl_recording_new(const struct pfl_recording_conf *conf, struct pfl_recording **ret_recording)
 {
     struct pfl_recording *r = pfl_mem_zalloc(sizeof(*r));
-    struct pfl_host_link_conf link = conf->link;
+    struct pfl_host_recording_conf each = conf->each_host;
     int rc = 0;
 
     if (r == NULL)
         return PFL_ENOMEM;
     r->conf = *conf;
-    uv_timer_init(conf->link.conn.loop, &r->timer);
-    uv_timer_init(conf->link.conn.loop, &r->watch);
+    uv_timer_init(conf->each_host.conn.loop, &r->timer);
+    uv_timer_init(conf->each_host.conn.loop, &r->watch);
     r->timer.data = r;
     r->watch.data = r;
     r->open_timers = 2;
     uv_timer_start(&r->watch, on_watch, WATCH_MS, WATCH_MS);
-    link.on_change = on_link_change;
-    link.on_packet = pfl_recording_on_packet;
-    link.on_run = pfl_recording_on_run;
-    link.on_clock = on_link_clock;
+    each.on_change = on_host_change;
+    each.on_packet = pfl_recording_on_packet;
+    each.on_run = pfl_recording_on_run;
+    each.on_clock = on_host_clock;
     for (size_t i = 0; rc == 0 && i < conf->specs_len; i++) {
         r->hosts[i].owner = r;
-        link.conn.spec = &conf->specs[i];
-        link.user = &r->hosts[i];
-        rc = pfl_host_link_new(&link, &r->hosts[i].link);
+        each.conn.spec = &conf->specs[i];
+        each.user = &r->hosts[i];
+        rc = pfl_host_recording_new(&each, &r->hosts[i].recording);
         r->hosts_len += rc == 0;
-        r->in[PFL_LINK_CONNECTING] += rc == 0;
+        r->in[PFL_HOST_CONNECTING] += rc == 0;
     }
     /* Without memory for all of them: those that exist close first, then on_over. */
     if (rc != 0 && r->hosts_len == 0) {
@@ -572,7 +575,7 @@ void pfl_recording_free(struct pfl_recording *self)
     if (self == NULL)
         return;
     for (size_t i = 0; i < self->hosts_len; i++)
-        pfl_host_link_free(self->hosts[i].link);
+        pfl_host_recording_free(self->hosts[i].recording);
     pfl_merge_free(self->merge);
     pfl_mem_free(self->partial);
     pfl_mem_free(self);

@@ -8,7 +8,7 @@
 #ifndef PFL_CONSUMER_RECORDING_H
 #define PFL_CONSUMER_RECORDING_H
 
-#include "consumer/host/host_link.h"
+#include "consumer/host/host_recording.h"
 #include "consumer/merge/merge.h"
 #include "consumer/recording/trace_files.h"
 
@@ -30,13 +30,13 @@ enum pfl_recording_phase {
 struct pfl_recording;
 
 struct pfl_recording_conf {
-    struct pfl_host_link_conf
-        link; /* the recording sets spec, on_change, on_packet, on_run and user */
+    struct pfl_host_recording_conf
+        each_host; /* the recording sets spec, on_change, on_packet, on_run and user */
     const struct pfl_host_spec *specs; /* borrowed while the recording lives */
     size_t specs_len;                  /* 1 .. PFL_RECORDING_MAX_HOSTS */
     const char *output_path;           /* borrowed; "-" = standard output; NULL: nothing is read */
     bool no_clobber;                   /* output_path must not exist */
-    struct pfl_trace_files_rotation rotation; /* only with link.is_streamed */
+    struct pfl_trace_files_rotation rotation; /* only with each_host.is_streamed */
     uint64_t change_ms;       /* maximal time of the transition from one file to the next */
     bool has_keep_free;       /* the operator set keep_free_bytes */
     uint64_t keep_free_bytes; /* of the disk, while it is streamed */
@@ -47,9 +47,9 @@ struct pfl_recording_conf {
     /* All hosts are ready, or have failed: returns why none should start, or NULL. The text is
      * valid until on_over. May be NULL. */
     const char *(*why_not_start)(void *user, const struct pfl_recording *self);
-    /* A host changed its state, or the phase changed (link NULL). */
+    /* A host changed its state, or the phase changed (host_recording NULL). */
     void (*on_progress)(void *user, const struct pfl_recording *self,
-                        const struct pfl_host_link *link);
+                        const struct pfl_host_recording *host_recording);
     /* Last callback, once; results are valid until free. */
     void (*on_over)(void *user);
     void *user;
@@ -59,7 +59,7 @@ struct pfl_recording_conf {
 struct pfl_recording_host {
     const struct pfl_host_spec *spec;
     const struct pfl_host_report *report;
-    enum pfl_link_state state;
+    enum pfl_host_recording_state state;
     struct pfl_merge_stats merged; /* zero before reading */
     bool is_merged;                /* has packets or could have had some: it was started */
     bool is_reference;
@@ -72,10 +72,10 @@ struct pfl_recording_host {
 /* Hosts whose connections are lost now. */
 struct pfl_recording_absent {
     size_t hosts;
-    const struct pfl_host_link *longest; /* borrowed; NULL: none */
-    uint64_t away_ms;                    /* of that host */
-    bool is_relay;                       /* the relay itself cannot be reached */
-    bool is_waited_for;                  /* nothing else is left to do */
+    const struct pfl_host_recording *longest; /* borrowed; NULL: none */
+    uint64_t away_ms;                         /* of that host */
+    bool is_relay;                            /* the relay itself cannot be reached */
+    bool is_waited_for;                       /* nothing else is left to do */
 };
 
 PFL_MUST_USE int pfl_recording_new(const struct pfl_recording_conf *conf,

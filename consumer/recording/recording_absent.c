@@ -13,7 +13,7 @@
 
 #include "consumer/recording/recording_impl.h"
 
-#define IN(state) (1u << PFL_LINK_##state)
+#define IN(state) (1u << PFL_HOST_##state)
 
 unsigned pfl_recording_waited_states(const struct pfl_recording *self)
 {
@@ -38,14 +38,14 @@ static uint64_t wait_ms_of(const struct pfl_recording *r)
 {
     uint64_t ms = r->conf.wait_ms != 0 ? r->conf.wait_ms : PFL_RECORDING_WAIT_MS;
 
-    return r->phase <= PFL_RECORDING_START && r->conf.link.step_timeout_ms < ms
-               ? r->conf.link.step_timeout_ms
+    return r->phase <= PFL_RECORDING_START && r->conf.each_host.step_timeout_ms < ms
+               ? r->conf.each_host.step_timeout_ms
                : ms;
 }
 
 static bool is_relay_away(const struct pfl_recording *r)
 {
-    const struct pfl_tunnel_client *tunnel = r->conf.link.conn.tunnel;
+    const struct pfl_tunnel_client *tunnel = r->conf.each_host.conn.tunnel;
 
     return tunnel != NULL && !pfl_tunnel_client_is_up(tunnel);
 }
@@ -56,8 +56,8 @@ static void count_absent(struct pfl_recording *r)
     struct pfl_recording_absent found = {.is_waited_for = true};
 
     for (size_t i = 0; i < r->hosts_len; i++) {
-        struct pfl_host_link *link = r->hosts[i].link;
-        uint64_t ms = pfl_host_link_get_away_ms(link);
+        struct pfl_host_recording *host_recording = r->hosts[i].recording;
+        uint64_t ms = pfl_host_recording_get_away_ms(host_recording);
 
         if ((states >> r->hosts[i].state & 1) == 0)
             continue;
@@ -66,7 +66,7 @@ static void count_absent(struct pfl_recording *r)
         found.hosts += ms != 0;
         if (ms > found.away_ms) {
             found.away_ms = ms;
-            found.longest = link;
+            found.longest = host_recording;
         }
     }
     found.is_waited_for = found.is_waited_for && found.hosts != 0 && r->phase != PFL_RECORDING_RUN;
@@ -76,7 +76,7 @@ static void count_absent(struct pfl_recording *r)
 
 void pfl_recording_watch(struct pfl_recording *self)
 {
-    uint64_t now_ms = uv_now(self->conf.link.conn.loop);
+    uint64_t now_ms = uv_now(self->conf.each_host.conn.loop);
     char why[160];
     bool has_begun = self->phase > PFL_RECORDING_START;
 
@@ -92,7 +92,7 @@ void pfl_recording_watch(struct pfl_recording *self)
         return;
     snprintf(why, sizeof(why), "it was away, and was not waited for any longer than %.0f s (%s)",
              (double)wait_ms_of(self) / 1e3,
-             wait_ms_of(self) == self->conf.link.step_timeout_ms ? "--timeout" : "--wait");
+             wait_ms_of(self) == self->conf.each_host.step_timeout_ms ? "--timeout" : "--wait");
     pfl_recording_leave_absent(self, why);
 }
 
@@ -103,8 +103,8 @@ void pfl_recording_leave_absent(struct pfl_recording *self, const char *why)
     self->waiting_since_ms = 0;
     for (size_t i = 0; i < self->hosts_len; i++)
         if ((states >> self->hosts[i].state & 1) != 0 &&
-            pfl_host_link_get_away_ms(self->hosts[i].link) != 0)
-            pfl_host_link_fail(self->hosts[i].link, why);
+            pfl_host_recording_get_away_ms(self->hosts[i].recording) != 0)
+            pfl_host_recording_fail(self->hosts[i].recording, why);
 }
 
 void pfl_recording_get_absent(const struct pfl_recording *self,

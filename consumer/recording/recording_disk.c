@@ -66,7 +66,8 @@ bool pfl_recording_has_disk_room(const struct pfl_recording *self, char *ret_why
              "(--keep-free-mib); most of it is of host %s: %.1f MB (--max-host-mib); "
              "--rotate-keep N removes the oldest files of a recording",
              pfl_log_quote_str(self->conf.output_path), (double)room / 1e6, (double)keep_free / 1e6,
-             pfl_host_link_get_report(self->hosts[largest].link)->name, (double)bytes / 1e6);
+             pfl_host_recording_get_report(self->hosts[largest].recording)->name,
+             (double)bytes / 1e6);
     return false;
 }
 

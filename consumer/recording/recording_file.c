@@ -82,8 +82,8 @@ bool pfl_recording_has_room(struct pfl_recording *self)
     char why[384];
 
     for (size_t i = 0; i < self->hosts_len; i++)
-        if (self->hosts[i].state == PFL_LINK_STOPPED)
-            wanted += pfl_host_link_get_report(self->hosts[i].link)->losses.bytes_unread;
+        if (self->hosts[i].state == PFL_HOST_STOPPED)
+            wanted += pfl_host_recording_get_report(self->hosts[i].recording)->losses.bytes_unread;
     if (pfl_trace_files_is_gone(self->file)) {
         pfl_recording_set_file_why(self, self->conf.output_path, ESTALE);
         return false;

@@ -10,8 +10,8 @@ struct pfl_recording;
 
 struct pfl_recording_member {
     struct pfl_recording *owner;
-    struct pfl_host_link *link; /* owned */
-    enum pfl_link_state state;  /* as it is counted in `in` */
+    struct pfl_host_recording *recording; /* owned */
+    enum pfl_host_recording_state state;  /* as it is counted in `in` */
     size_t merge_index;
     bool is_merged;
     bool has_line;
@@ -27,7 +27,7 @@ struct pfl_recording {
     enum pfl_recording_phase phase;
     struct pfl_recording_member hosts[PFL_RECORDING_MAX_HOSTS];
     size_t hosts_len;
-    size_t in[PFL_LINK_STATES];   /* how many links are in a state */
+    size_t in[PFL_HOST_STATES];   /* how many hosts are in a state */
     size_t reference;             /* index in hosts, once merging */
     struct pfl_merge *merge;      /* owned; NULL before reading */
     struct pfl_trace_files *file; /* owned; NULL before start and after close */
@@ -63,11 +63,11 @@ PFL_MUST_USE int pfl_recording_begin_merge(struct pfl_recording *self);
 /* Adds a host that stopped after them. */
 PFL_MUST_USE int pfl_recording_join_merge(struct pfl_recording *self, size_t host);
 
-/* As struct pfl_host_link_conf has them; `user` is the member. */
-int pfl_recording_on_packet(void *user, struct pfl_host_link *link, const struct iovec *slices,
-                            int slices_len, size_t bytes);
-int pfl_recording_on_run(void *user, struct pfl_host_link *link, const struct pfl_packet_run *run,
-                         uint64_t *ret_bytes);
+/* As struct pfl_host_recording_conf has them; `user` is the member. */
+int pfl_recording_on_packet(void *user, struct pfl_host_recording *host_recording,
+                            const struct iovec *slices, int slices_len, size_t bytes);
+int pfl_recording_on_run(void *user, struct pfl_host_recording *host_recording,
+                         const struct pfl_packet_run *run, uint64_t *ret_bytes);
 
 /* The first reason is kept. */
 void pfl_recording_set_why(struct pfl_recording *self, const char *why);
@@ -93,7 +93,7 @@ void pfl_recording_note_clock(struct pfl_recording *self, size_t host);
 /* Streamed: a host has stopped, its last data follow. */
 PFL_MUST_USE int pfl_recording_rejoin_merge(struct pfl_recording *self, size_t host);
 
-/* Links that the phase waits for, as bits of enum pfl_link_state. */
+/* Hosts that the phase waits for, as bits of enum pfl_host_recording_state. */
 unsigned pfl_recording_waited_states(const struct pfl_recording *self);
 /* Checks for disconnected hosts, and fails those that were waited for long enough. */
 void pfl_recording_watch(struct pfl_recording *self);

@@ -21,7 +21,7 @@
 
 static void join_clock(struct pfl_recording_member *m)
 {
-    const struct pfl_host_report *report = pfl_host_link_get_report(m->link);
+    const struct pfl_host_report *report = pfl_host_recording_get_report(m->recording);
 
     m->has_line = report->has_clock_before || report->has_clock_after;
     if (m->has_line)
@@ -47,17 +47,17 @@ static void choose_reference(struct pfl_recording *r)
 /* Two hosts of one name would be one machine to a reader's eye. */
 static void make_name_unique(struct pfl_recording *r, size_t host)
 {
-    const char *name = pfl_host_link_get_report(r->hosts[host].link)->name;
+    const char *name = pfl_host_recording_get_report(r->hosts[host].recording)->name;
     char fresh[PFL_HOST_NAME_MAX];
     unsigned n = 1;
 
     for (size_t i = 0; i < r->hosts_len; i++)
         n += (i < host || r->hosts[i].is_merged) && i != host &&
-             strcmp(pfl_host_link_get_report(r->hosts[i].link)->name, name) == 0;
+             strcmp(pfl_host_recording_get_report(r->hosts[i].recording)->name, name) == 0;
     if (n == 1)
         return;
     snprintf(fresh, sizeof(fresh), "%.100s-%u", name, n);
-    pfl_host_link_set_name(r->hosts[host].link, fresh);
+    pfl_host_recording_set_name(r->hosts[host].recording, fresh);
 }
 
 static int64_t relative_offset(const struct pfl_recording *r, size_t host, int64_t ns)
@@ -72,7 +72,7 @@ static int add_host(struct pfl_recording *r, size_t host)
     const struct pfl_recording_member *reference = &r->hosts[r->reference];
     struct pfl_clock_point points[PFL_MERGE_MAX_POINTS];
     struct pfl_merge_host_conf conf = {
-        .name = pfl_host_link_get_report(m->link)->name,
+        .name = pfl_host_recording_get_report(m->recording)->name,
         .points = points,
         .is_reference = host == r->reference,
     };
@@ -114,10 +114,10 @@ static void commit(void *user, size_t len)
 /* Its data can be read now, or later. */
 static bool can_be_merged(const struct pfl_recording *r, size_t host)
 {
-    enum pfl_link_state state = pfl_host_link_get_state(r->hosts[host].link);
+    enum pfl_host_recording_state state = pfl_host_recording_get_state(r->hosts[host].recording);
 
-    return state == PFL_LINK_STOPPED ||
-           (r->conf.link.is_streamed && state >= PFL_LINK_RECORDING && state < PFL_LINK_STOPPED);
+    return state == PFL_HOST_STOPPED || (r->conf.each_host.is_streamed &&
+                                         state >= PFL_HOST_RECORDING && state < PFL_HOST_STOPPED);
 }
 
 int pfl_recording_begin_merge(struct pfl_recording *self)
@@ -169,17 +169,17 @@ int pfl_recording_join_merge(struct pfl_recording *self, size_t host)
 static void hold_back(struct pfl_recording *r)
 {
     for (size_t i = 0; pfl_trace_files_is_congested(r->file) && i < r->hosts_len; i++)
-        pfl_host_link_pause(r->hosts[i].link);
+        pfl_host_recording_pause(r->hosts[i].recording);
 }
 
-int pfl_recording_on_packet(void *user, struct pfl_host_link *link, const struct iovec *slices,
-                            int slices_len, size_t bytes)
+int pfl_recording_on_packet(void *user, struct pfl_host_recording *host_recording,
+                            const struct iovec *slices, int slices_len, size_t bytes)
 {
     struct pfl_recording_member *m = user;
     struct pfl_recording *r = m->owner;
     int rc;
 
-    (void)link;
+    (void)host_recording;
     if (r->file_error != 0) /* it is stopped, and its unread data is kept */
         return 0;
     rc = pfl_merge_packet(r->merge, m->merge_index, slices, slices_len, bytes);
@@ -187,14 +187,14 @@ int pfl_recording_on_packet(void *user, struct pfl_host_link *link, const struct
     return rc;
 }
 
-int pfl_recording_on_run(void *user, struct pfl_host_link *link, const struct pfl_packet_run *run,
-                         uint64_t *ret_bytes)
+int pfl_recording_on_run(void *user, struct pfl_host_recording *host_recording,
+                         const struct pfl_packet_run *run, uint64_t *ret_bytes)
 {
     struct pfl_recording_member *m = user;
     struct pfl_recording *r = m->owner;
     int rc;
 
-    (void)link;
+    (void)host_recording;
     if (r->file_error != 0)
         return 0;
     rc = pfl_merge_run(r->merge, m->merge_index, run, ret_bytes);
@@ -242,21 +242,21 @@ static void stream_host(struct pfl_recording *r, size_t host, bool is_second)
     struct pfl_recording_member *m = &r->hosts[host];
     int rc = 0;
 
-    if (m->state != PFL_LINK_RECORDING)
+    if (m->state != PFL_HOST_RECORDING)
         return;
     if (!m->is_merged)
         rc = pfl_recording_join_merge(r, host);
     else if (is_second)
         rc = lay_point(r, host);
     if (rc != 0 && r->file_error == 0)
-        pfl_host_link_fail(m->link, pfl_err_str(rc));
+        pfl_host_recording_fail(m->recording, pfl_err_str(rc));
     else
-        pfl_host_link_stream(m->link);
+        pfl_host_recording_stream(m->recording);
 }
 
 void pfl_recording_stream(struct pfl_recording *self)
 {
-    uint64_t now_ms = uv_now(self->conf.link.conn.loop);
+    uint64_t now_ms = uv_now(self->conf.each_host.conn.loop);
     bool is_second = now_ms - self->pushed_ms >= STREAM_PUSH_MS;
 
     for (size_t i = 0; i < self->hosts_len; i++)
@@ -272,7 +272,7 @@ void pfl_recording_stream(struct pfl_recording *self)
 void pfl_recording_note_clock(struct pfl_recording *self, size_t host)
 {
     struct pfl_recording_member *m = &self->hosts[host];
-    const struct pfl_host_report *report = pfl_host_link_get_report(m->link);
+    const struct pfl_host_report *report = pfl_host_recording_get_report(m->recording);
 
     /* A host whose clock was initially unknown is aligned by its wall clock, and stays so. */
     if (!m->is_merged || !m->has_line || !report->has_clock_after)
@@ -291,10 +291,10 @@ int pfl_recording_rejoin_merge(struct pfl_recording *self, size_t host)
 
 void pfl_recording_ask_losses(struct pfl_recording *self)
 {
-    if (self->phase != PFL_RECORDING_RUN || self->conf.link.is_streamed)
+    if (self->phase != PFL_RECORDING_RUN || self->conf.each_host.is_streamed)
         return;
     for (size_t i = 0; i < self->hosts_len; i++)
-        pfl_host_link_ask_losses(self->hosts[i].link);
+        pfl_host_recording_ask_losses(self->hosts[i].recording);
 }
 
 enum pfl_recording_phase pfl_recording_get_phase(const struct pfl_recording *self)
@@ -314,8 +314,8 @@ void pfl_recording_get_host(const struct pfl_recording *self, size_t host,
 
     *ret_host = (struct pfl_recording_host){
         .spec = &self->conf.specs[host],
-        .report = pfl_host_link_get_report(m->link),
-        .state = pfl_host_link_get_state(m->link),
+        .report = pfl_host_recording_get_report(m->recording),
+        .state = pfl_host_recording_get_state(m->recording),
         .is_merged = m->is_merged,
     };
     if (!m->is_merged || self->merge == NULL)
@@ -358,8 +358,8 @@ bool pfl_recording_is_aborted(const struct pfl_recording *self)
 
 bool pfl_recording_get_skew(const struct pfl_recording *self, int64_t *ret_skew_ns)
 {
-    bool is_copy =
-        self->conf.link.task == PFL_LINK_SNAPSHOT || self->conf.link.task == PFL_LINK_WATCH;
+    bool is_copy = self->conf.each_host.task == PFL_HOST_TASK_SNAPSHOT ||
+                   self->conf.each_host.task == PFL_HOST_TASK_WATCH;
     int64_t first = INT64_MAX;
     int64_t last = INT64_MIN;
     unsigned known = 0;
@@ -390,7 +390,8 @@ bool pfl_recording_get_skew_bound(const struct pfl_recording *self, int64_t *ret
     int64_t last = INT64_MIN;
 
     for (size_t i = 0; i < self->hosts_len; i++) {
-        const struct pfl_host_report *report = pfl_host_link_get_report(self->hosts[i].link);
+        const struct pfl_host_report *report =
+            pfl_host_recording_get_report(self->hosts[i].recording);
 
         if (report->start_answered_ns == 0)
             continue;

@@ -373,7 +373,7 @@ static void go_on(struct pfl_fleet_client *c)
     }
     if (rc == 0 && !r->is_held) {
         r->read.data = c;
-        rc = uv_fs_read(c->fleet->conf.recording.link.conn.loop, &r->read, c->fd, &room, 1,
+        rc = uv_fs_read(c->fleet->conf.recording.each_host.conn.loop, &r->read, c->fd, &room, 1,
                         r->offset, on_chunk) == 0
                  ? 0
                  : PFL_EIO;
@@ -475,7 +475,7 @@ void pfl_fleet_client_open(struct pfl_fleet *fleet, int fd)
     struct pfl_fleet_client *c = pfl_mem_zalloc(sizeof(*c));
     struct pfl_rpc_host_conf rpc = {
         .services = &fleet_service, .services_len = 1, .user = c, .send = send_frame};
-    struct pfl_stream_conf stream = {.loop = fleet->conf.recording.link.conn.loop,
+    struct pfl_stream_conf stream = {.loop = fleet->conf.recording.each_host.conn.loop,
                                      .ops = &client_ops,
                                      .user = c,
                                      .queue_max_bytes = PFL_FLEET_QUEUE_MAX_BYTES,

@@ -78,11 +78,11 @@ int pfl_fleet_ask_state(struct pfl_fleet *fleet)
 {
     const struct pfl_recording_conf *recording = &fleet->conf.recording;
     struct pfl_ask_conf conf = {
-        .conn = recording->link.conn,
+        .conn = recording->each_host.conn,
         .specs = recording->specs,
         .specs_len = recording->specs_len,
-        .timeout_ms = recording->link.step_timeout_ms < STATE_TIMEOUT_MS
-                          ? recording->link.step_timeout_ms
+        .timeout_ms = recording->each_host.step_timeout_ms < STATE_TIMEOUT_MS
+                          ? recording->each_host.step_timeout_ms
                           : STATE_TIMEOUT_MS,
         .on_ready = pfl_host_state_on_ready,
         .on_over = on_asked,

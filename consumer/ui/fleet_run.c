@@ -83,7 +83,7 @@ static bool was_given_up(const struct pfl_host_report *report)
     static const char words[] = "given up";
     size_t len = strlen(report->why);
 
-    return report->failed_in == PFL_LINK_READY && len >= sizeof(words) - 1 &&
+    return report->failed_in == PFL_HOST_READY && len >= sizeof(words) - 1 &&
            strcmp(report->why + len - (sizeof(words) - 1), words) == 0;
 }
 
@@ -149,11 +149,11 @@ static void on_over(void *user)
 }
 
 static void on_progress(void *user, const struct pfl_recording *recording,
-                        const struct pfl_host_link *link)
+                        const struct pfl_host_recording *host_recording)
 {
     (void)user;
     (void)recording;
-    (void)link;
+    (void)host_recording;
 }
 
 static void on_watch(uv_timer_t *timer)
@@ -199,7 +199,7 @@ static struct pfl_fleet_run *make_run(const struct pfl_fleet_run_conf *conf)
 
 static int start(struct pfl_fleet_run *run, struct pfl_recording_conf *recording, char *ret_why)
 {
-    uv_loop_t *loop = recording->link.conn.loop;
+    uv_loop_t *loop = recording->each_host.conn.loop;
     int rc;
 
     if (!open_file(run, ret_why))
@@ -283,12 +283,12 @@ static void fill_recording(struct pfl_fleet_run *run, const struct asked *asked,
 {
     uint64_t wished = asked->file_request.max_bytes;
 
-    recording->link.task = PFL_LINK_RECORD;
-    recording->link.trace_config = pfl_buf_get(&run->config);
-    recording->link.flush_timeout_ms = asked->info.flush_timeout_ms;
-    recording->link.stop_timeout_ms = asked->info.stop_timeout_ms;
-    recording->link.ring_bytes = (uint64_t)asked->info.smallest_buffer_kb * 1024;
-    recording->link.is_streamed = asked->file_request.is_requested;
+    recording->each_host.task = PFL_HOST_TASK_RECORD;
+    recording->each_host.trace_config = pfl_buf_get(&run->config);
+    recording->each_host.flush_timeout_ms = asked->info.flush_timeout_ms;
+    recording->each_host.stop_timeout_ms = asked->info.stop_timeout_ms;
+    recording->each_host.ring_bytes = (uint64_t)asked->info.smallest_buffer_kb * 1024;
+    recording->each_host.is_streamed = asked->file_request.is_requested;
     recording->duration_ms = asked->info.duration_ms;
     if (!asked->file_request.is_requested)
         return;
@@ -347,10 +347,10 @@ int pfl_fleet_run_clone(const struct pfl_fleet_run_conf *conf, struct pfl_span r
 
     if (run == NULL)
         return PFL_ENOMEM;
-    recording.link.task = PFL_LINK_SNAPSHOT;
-    recording.link.session = run->session;
-    recording.link.flush_timeout_ms = DEFAULT_TIMEOUT_MS;
-    recording.link.stop_timeout_ms = DEFAULT_TIMEOUT_MS;
+    recording.each_host.task = PFL_HOST_TASK_SNAPSHOT;
+    recording.each_host.session = run->session;
+    recording.each_host.flush_timeout_ms = DEFAULT_TIMEOUT_MS;
+    recording.each_host.stop_timeout_ms = DEFAULT_TIMEOUT_MS;
     if (read_session_name(request, run->session))
         rc = start(run, &recording, ret_why);
     else

@@ -558,7 +558,7 @@ static int open_fleet(struct pfl_ui *ui)
                                   .on_closed = on_fleet_closed,
                                   .user = ui};
 
-    conf.recording.link.conn = ui->conf.host;
+    conf.recording.each_host.conn = ui->conf.host;
     conf.recording.specs = ui->conf.specs;
     conf.recording.specs_len = ui->conf.rules.hosts_len;
     return pfl_fleet_open(&conf, &ui->fleet);

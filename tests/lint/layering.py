@@ -53,7 +53,7 @@ SHELLS = {
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
     "agent/daemon": re.compile(r"((alarm|events|join|stream)/)?(\w*port|port_impl|sandbox|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|host/(ask|\w+_conn|host_link\w*))\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|host/(ask|\w+_conn|host_recording\w*))\.[ch]$"),
 }
 
 # The folders inside a folder, from the bottom up ("": its own files). A folder uses only those below it.

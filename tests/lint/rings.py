@@ -13,7 +13,7 @@ import tags
 # Objects that are too long for one file: the begin of their files' names, and their inner header.
 OBJECTS = {
     "agent/daemon/stream/stream_": "agent/daemon/stream/stream_impl.h",
-    "consumer/host/host_link": "consumer/host/host_link_impl.h",
+    "consumer/host/host_recording": "consumer/host/host_recording_impl.h",
 }
 
 

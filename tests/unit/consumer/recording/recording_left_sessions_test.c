@@ -29,7 +29,7 @@ struct world {
     struct fake_host fakes[HOSTS];
     struct pfl_host_spec specs[HOSTS];
     struct pfl_recording *recording;
-    enum pfl_link_task task;
+    enum pfl_host_task task;
     const char *output;
     char path[64];
     size_t quorum;
@@ -39,11 +39,11 @@ struct world {
 };
 
 static void on_progress(void *user, const struct pfl_recording *recording,
-                        const struct pfl_host_link *link)
+                        const struct pfl_host_recording *host_recording)
 {
     (void)user;
     (void)recording;
-    (void)link;
+    (void)host_recording;
 }
 
 static void on_over(void *user)
@@ -55,32 +55,32 @@ static void on_over(void *user)
         fake_host_close(&w->fakes[i]);
 }
 
-static void prepare(struct world *w, enum pfl_link_task task)
+static void prepare(struct world *w, enum pfl_host_task task)
 {
     *w = (struct world){.task = task, .quorum = 1, .step_ms = STEP_MS};
     pfl_log_set_level(PFL_LOG_ERROR);
     for (size_t i = 0; i < HOSTS; i++) {
         w->fakes[i].packets = PACKETS;
         w->fakes[i].packet_bytes = 100;
-        w->fakes[i].has_flight = task != PFL_LINK_START;
+        w->fakes[i].has_flight = task != PFL_HOST_TASK_START;
     }
     memcpy(w->path, "/tmp/perfleet-test-XXXXXX", 26);
     close(mkstemp(w->path));
-    w->output = task == PFL_LINK_START ? NULL : w->path;
+    w->output = task == PFL_HOST_TASK_START ? NULL : w->path;
 }
 
 static int start(struct world *w)
 {
     static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x40};
     struct pfl_recording_conf conf = {
-        .link = {.conn = {.loop = &w->loop},
-                 .task = w->task,
-                 .session = "flight",
-                 .keeps_session = w->is_to_keep,
-                 .trace_config = pfl_span_of(config, sizeof(config)),
-                 .flush_timeout_ms = 1,
-                 .stop_timeout_ms = 1,
-                 .step_timeout_ms = w->step_ms},
+        .each_host = {.conn = {.loop = &w->loop},
+                      .task = w->task,
+                      .session = "flight",
+                      .keeps_session = w->is_to_keep,
+                      .trace_config = pfl_span_of(config, sizeof(config)),
+                      .flush_timeout_ms = 1,
+                      .stop_timeout_ms = 1,
+                      .step_timeout_ms = w->step_ms},
         .specs = w->specs,
         .specs_len = HOSTS,
         .output_path = w->output,
@@ -137,8 +137,8 @@ static void assert_whole(const struct world *w, size_t host)
     struct pfl_recording_host h = result(w, host);
 
     assert_string_equal(h.report->why, "");
-    assert_int_equal(h.state, PFL_LINK_DONE);
-    assert_int_equal(h.merged.packets, w->task == PFL_LINK_START ? 0 : PACKETS);
+    assert_int_equal(h.state, PFL_HOST_DONE);
+    assert_int_equal(h.merged.packets, w->task == PFL_HOST_TASK_START ? 0 : PACKETS);
 }
 
 static bool is_kept(const struct fake_host *h)
@@ -151,7 +151,7 @@ static int set_up(void **state)
 {
     static struct world w;
 
-    prepare(&w, *(const enum pfl_link_task *)*state);
+    prepare(&w, *(const enum pfl_host_task *)*state);
     *state = &w;
     return 0;
 }
@@ -164,7 +164,7 @@ static int tear_down(void **state)
 
 #define WITH_WORLD(test, task)                                                                     \
     cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down,                              \
-                                             (void *)&(enum pfl_link_task){task})
+                                             (void *)&(enum pfl_host_task){task})
 
 static void a_session_is_started_and_stays(void **state)
 {
@@ -247,7 +247,7 @@ static void a_trigger_on_one_host_copies_all(void **state)
 
     (void)state;
     for (size_t culprit = 0; culprit < HOSTS; culprit++) {
-        prepare(&w, PFL_LINK_WATCH);
+        prepare(&w, PFL_HOST_TASK_WATCH);
         w.fakes[culprit].raises_trigger = true;
         run(&w);
         for (size_t i = 0; i < HOSTS; i++) {
@@ -286,7 +286,7 @@ static void a_session_that_is_killed_while_its_trigger_is_waited_for_is_missed(v
     }
     run(w);
     for (size_t i = 0; i < HOSTS; i++) {
-        assert_int_equal(result(w, i).report->failed_in, PFL_LINK_RECORDING);
+        assert_int_equal(result(w, i).report->failed_in, PFL_HOST_RECORDING);
         assert_non_null(strstr(result(w, i).report->why, "the session is gone"));
     }
 }
@@ -328,25 +328,25 @@ static void too_few_hosts_leave_the_session_with_those_there_are(void **state)
 }
 
 struct misdeed {
-    enum pfl_link_task task;
+    enum pfl_host_task task;
     const char *method;
-    enum pfl_link_state fails_in;
+    enum pfl_host_recording_state fails_in;
     bool tells_triggers;
 };
 
 static const struct misdeed misdeeds[] = {
-    {PFL_LINK_START, "Detach", PFL_LINK_DETACHING, false},
-    {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP, false},
-    {PFL_LINK_READ, "Attach", PFL_LINK_SETUP, false},
-    {PFL_LINK_SNAPSHOT, "QueryServiceState", PFL_LINK_SETUP, false},
-    {PFL_LINK_SNAPSHOT, "CloneSession", PFL_LINK_CLONING, false},
-    {PFL_LINK_WATCH, "Attach", PFL_LINK_SETUP, false},
-    {PFL_LINK_WATCH, "Detach", PFL_LINK_DETACHING, false},
-    {PFL_LINK_WATCH, "CloneSession", PFL_LINK_CLONING, false},
-    {PFL_LINK_WATCH, "Attach", PFL_LINK_SETUP, true},
-    {PFL_LINK_WATCH, "GetTraceStats", PFL_LINK_SETUP, true},
-    {PFL_LINK_WATCH, "FreeBuffers", PFL_LINK_DETACHING, true},
-    {PFL_LINK_WATCH, "CloneSession", PFL_LINK_CLONING, true},
+    {PFL_HOST_TASK_START, "Detach", PFL_HOST_DETACHING, false},
+    {PFL_HOST_TASK_READ, "QueryServiceState", PFL_HOST_SETUP, false},
+    {PFL_HOST_TASK_READ, "Attach", PFL_HOST_SETUP, false},
+    {PFL_HOST_TASK_SNAPSHOT, "QueryServiceState", PFL_HOST_SETUP, false},
+    {PFL_HOST_TASK_SNAPSHOT, "CloneSession", PFL_HOST_CLONING, false},
+    {PFL_HOST_TASK_WATCH, "Attach", PFL_HOST_SETUP, false},
+    {PFL_HOST_TASK_WATCH, "Detach", PFL_HOST_DETACHING, false},
+    {PFL_HOST_TASK_WATCH, "CloneSession", PFL_HOST_CLONING, false},
+    {PFL_HOST_TASK_WATCH, "Attach", PFL_HOST_SETUP, true},
+    {PFL_HOST_TASK_WATCH, "GetTraceStats", PFL_HOST_SETUP, true},
+    {PFL_HOST_TASK_WATCH, "FreeBuffers", PFL_HOST_DETACHING, true},
+    {PFL_HOST_TASK_WATCH, "CloneSession", PFL_HOST_CLONING, true},
 };
 
 /* The other, too, has no more time than a step: on a slow machine all is tried again with more. */
@@ -361,7 +361,7 @@ static void run_misdeed(struct world *w, const struct misdeed *m, enum fake_tric
         w->fakes[1].method = m->method;
         run(w);
         if (step_ms >= STEP_MS ||
-            (result(w, 0).state == PFL_LINK_DONE && result(w, 1).report->failed_in == m->fails_in))
+            (result(w, 0).state == PFL_HOST_DONE && result(w, 1).report->failed_in == m->fails_in))
             return;
     }
 }
@@ -374,15 +374,16 @@ static void commit_misdeed(const struct misdeed *m, enum fake_trick trick)
     run_misdeed(&w, m, trick);
     assert_whole(&w, 0);
     h = result(&w, 1);
-    assert_int_equal(h.state, PFL_LINK_FAILED);
+    assert_int_equal(h.state, PFL_HOST_FAILED);
     assert_int_equal(h.report->failed_in, m->fails_in);
-    assert_true(strlen(h.report->why) > strlen(pfl_link_state_str(m->fails_in)) + 2);
+    assert_true(strlen(h.report->why) > strlen(pfl_host_recording_state_str(m->fails_in)) + 2);
     fini(&w);
 }
 
 static void a_session_that_was_not_read_is_said_to_be_there(void **state)
 {
-    static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING, false};
+    static const struct misdeed left = {PFL_HOST_TASK_READ, "CloneSession", PFL_HOST_CLONING,
+                                        false};
     struct world w;
 
     (void)state;
@@ -394,9 +395,10 @@ static void a_session_that_was_not_read_is_said_to_be_there(void **state)
 
 static void of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there(void **state)
 {
-    static const struct misdeed unknown = {PFL_LINK_READ, "QueryServiceState", PFL_LINK_SETUP,
+    static const struct misdeed unknown = {PFL_HOST_TASK_READ, "QueryServiceState", PFL_HOST_SETUP,
                                            false};
-    static const struct misdeed left = {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING, false};
+    static const struct misdeed left = {PFL_HOST_TASK_READ, "CloneSession", PFL_HOST_CLONING,
+                                        false};
     struct world w;
 
     (void)state;
@@ -414,12 +416,12 @@ static void of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_t
 static void a_session_outlives_the_connection_that_ends_at_any_request(void **state)
 {
     static const struct misdeed ends[] = {
-        {PFL_LINK_READ, "Attach", PFL_LINK_SETUP, false},
-        {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING, false},
-        {PFL_LINK_READ, "DisableTracing", PFL_LINK_DISABLING, false},
-        {PFL_LINK_READ, "CloneSession", PFL_LINK_CLONING, false},
-        {PFL_LINK_READ, "GetTraceStats", PFL_LINK_STATS, false},
-        {PFL_LINK_READ, "ReadBuffers", PFL_LINK_READING, false},
+        {PFL_HOST_TASK_READ, "Attach", PFL_HOST_SETUP, false},
+        {PFL_HOST_TASK_READ, "Flush", PFL_HOST_FLUSHING, false},
+        {PFL_HOST_TASK_READ, "DisableTracing", PFL_HOST_DISABLING, false},
+        {PFL_HOST_TASK_READ, "CloneSession", PFL_HOST_CLONING, false},
+        {PFL_HOST_TASK_READ, "GetTraceStats", PFL_HOST_STATS, false},
+        {PFL_HOST_TASK_READ, "ReadBuffers", PFL_HOST_READING, false},
     };
     struct world w;
 
@@ -438,11 +440,11 @@ static void a_session_outlives_the_connection_that_ends_at_any_request(void **st
 static void a_session_outlives_who_waits_for_its_trigger_at_any_request(void **state)
 {
     static const struct misdeed ends[] = {
-        {PFL_LINK_WATCH, "EnableTracing", PFL_LINK_SETUP, true},
-        {PFL_LINK_WATCH, "ObserveEvents", PFL_LINK_SETUP, true},
-        {PFL_LINK_WATCH, "GetTraceStats", PFL_LINK_SETUP, true},
-        {PFL_LINK_WATCH, "FreeBuffers", PFL_LINK_DETACHING, true},
-        {PFL_LINK_WATCH, "CloneSession", PFL_LINK_CLONING, true},
+        {PFL_HOST_TASK_WATCH, "EnableTracing", PFL_HOST_SETUP, true},
+        {PFL_HOST_TASK_WATCH, "ObserveEvents", PFL_HOST_SETUP, true},
+        {PFL_HOST_TASK_WATCH, "GetTraceStats", PFL_HOST_SETUP, true},
+        {PFL_HOST_TASK_WATCH, "FreeBuffers", PFL_HOST_DETACHING, true},
+        {PFL_HOST_TASK_WATCH, "CloneSession", PFL_HOST_CLONING, true},
     };
     struct world w;
 
@@ -458,7 +460,7 @@ static void a_session_outlives_who_waits_for_its_trigger_at_any_request(void **s
 
 static void a_session_outlives_a_flush_that_is_not_answered(void **state)
 {
-    static const struct misdeed silence = {PFL_LINK_READ, "Flush", PFL_LINK_FLUSHING, false};
+    static const struct misdeed silence = {PFL_HOST_TASK_READ, "Flush", PFL_HOST_FLUSHING, false};
     struct world w;
 
     (void)state;
@@ -475,7 +477,7 @@ static void a_session_that_somebody_holds_is_left_to_him(void **state)
     w->fakes[1].is_flight_held = true;
     run(w);
     assert_whole(w, 0);
-    assert_int_equal(result(w, 1).report->failed_in, PFL_LINK_SETUP);
+    assert_int_equal(result(w, 1).report->failed_in, PFL_HOST_SETUP);
     assert_non_null(strstr(result(w, 1).report->why, "another consumer holds"));
     assert_false(result(w, 1).report->is_left);
     assert_false(w->fakes[1].was_flight_freed);
@@ -499,7 +501,7 @@ static void a_session_that_does_not_stop_stays(void **state)
     w->step_ms = SILENCE_MS;
     w->fakes[1].looks_until_over = UINT_MAX;
     run(w);
-    assert_int_equal(result(w, 1).report->failed_in, PFL_LINK_DISABLING);
+    assert_int_equal(result(w, 1).report->failed_in, PFL_HOST_DISABLING);
     assert_true(result(w, 1).report->is_left);
     assert_true(is_kept(&w->fakes[1]));
 }
@@ -536,9 +538,9 @@ static int run_once(void *arg)
 static void every_failed_allocation_is_survived(void **state)
 {
     struct misdeed tasks[] = {
-        {.task = PFL_LINK_WATCH},
-        {.task = PFL_LINK_WATCH, .tells_triggers = true},
-        {.task = PFL_LINK_READ},
+        {.task = PFL_HOST_TASK_WATCH},
+        {.task = PFL_HOST_TASK_WATCH, .tells_triggers = true},
+        {.task = PFL_HOST_TASK_READ},
     };
 
     (void)state;
@@ -549,28 +551,28 @@ static void every_failed_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_WORLD(a_session_is_started_and_stays, PFL_LINK_START),
-        WITH_WORLD(a_session_left_running_is_read_and_freed, PFL_LINK_READ),
-        WITH_WORLD(a_session_stays_when_it_is_to_be_kept, PFL_LINK_READ),
-        WITH_WORLD(a_session_stays_when_its_file_cannot_be_written, PFL_LINK_READ),
-        WITH_WORLD(a_session_that_cannot_be_copied_is_read_itself, PFL_LINK_READ),
-        WITH_WORLD(a_copy_leaves_the_session_alone, PFL_LINK_SNAPSHOT),
+        WITH_WORLD(a_session_is_started_and_stays, PFL_HOST_TASK_START),
+        WITH_WORLD(a_session_left_running_is_read_and_freed, PFL_HOST_TASK_READ),
+        WITH_WORLD(a_session_stays_when_it_is_to_be_kept, PFL_HOST_TASK_READ),
+        WITH_WORLD(a_session_stays_when_its_file_cannot_be_written, PFL_HOST_TASK_READ),
+        WITH_WORLD(a_session_that_cannot_be_copied_is_read_itself, PFL_HOST_TASK_READ),
+        WITH_WORLD(a_copy_leaves_the_session_alone, PFL_HOST_TASK_SNAPSHOT),
         cmocka_unit_test(a_trigger_on_one_host_copies_all),
-        WITH_WORLD(whoever_waits_for_a_trigger_does_not_hold_the_session, PFL_LINK_WATCH),
+        WITH_WORLD(whoever_waits_for_a_trigger_does_not_hold_the_session, PFL_HOST_TASK_WATCH),
         WITH_WORLD(a_session_that_is_killed_while_its_trigger_is_waited_for_is_missed,
-                   PFL_LINK_WATCH),
+                   PFL_HOST_TASK_WATCH),
         WITH_WORLD(a_session_that_is_stopped_while_its_trigger_is_waited_for_is_copied,
-                   PFL_LINK_WATCH),
-        WITH_WORLD(what_cannot_be_written_is_not_taken, PFL_LINK_READ),
-        WITH_WORLD(too_few_hosts_leave_the_session_with_those_there_are, PFL_LINK_READ),
+                   PFL_HOST_TASK_WATCH),
+        WITH_WORLD(what_cannot_be_written_is_not_taken, PFL_HOST_TASK_READ),
+        WITH_WORLD(too_few_hosts_leave_the_session_with_those_there_are, PFL_HOST_TASK_READ),
         cmocka_unit_test(a_session_that_was_not_read_is_said_to_be_there),
         cmocka_unit_test(of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_there),
         cmocka_unit_test(a_session_outlives_the_connection_that_ends_at_any_request),
         cmocka_unit_test(a_session_outlives_who_waits_for_its_trigger_at_any_request),
         cmocka_unit_test(a_session_outlives_a_flush_that_is_not_answered),
-        WITH_WORLD(a_session_that_somebody_holds_is_left_to_him, PFL_LINK_READ),
-        WITH_WORLD(a_session_that_takes_its_time_to_stop_is_waited_for, PFL_LINK_READ),
-        WITH_WORLD(a_session_that_does_not_stop_stays, PFL_LINK_READ),
+        WITH_WORLD(a_session_that_somebody_holds_is_left_to_him, PFL_HOST_TASK_READ),
+        WITH_WORLD(a_session_that_takes_its_time_to_stop_is_waited_for, PFL_HOST_TASK_READ),
+        WITH_WORLD(a_session_that_does_not_stop_stays, PFL_HOST_TASK_READ),
         cmocka_unit_test(a_host_that_misbehaves_at_any_step_leaves_the_other_whole),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

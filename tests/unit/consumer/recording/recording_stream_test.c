@@ -46,7 +46,7 @@ static void streamed_host_that_dies_leaves_what_it_had_sent(void **state)
     w.fakes[1].trick = FAKE_HALF;
     recording_world_run(&w);
     assert_true(recording_world_result(&w, 0).merged.packets >= 3 * PACKETS);
-    assert_int_equal(recording_world_result(&w, 1).state, PFL_LINK_FAILED);
+    assert_int_equal(recording_world_result(&w, 1).state, PFL_HOST_FAILED);
     assert_true(recording_world_result(&w, 1).is_merged);
     assert_int_equal(recording_world_result(&w, 1).merged.packets, PACKETS / 2 + 1);
     recording_world_fini(&w);
@@ -145,7 +145,7 @@ static void a_disk_that_is_low_ends_a_streamed_recording_in_good_order(void **st
     assert_false(pfl_recording_has_file_failed(w.recording));
     assert_non_null(strstr(pfl_recording_get_why(w.recording), "--keep-free-mib"));
     for (size_t i = 0; i < HOSTS; i++)
-        assert_int_equal(recording_world_result(&w, i).state, PFL_LINK_DONE);
+        assert_int_equal(recording_world_result(&w, i).state, PFL_HOST_DONE);
     assert_true(recording_world_count_packets(&w) >= 2 * PACKETS + PREAMBLE);
     recording_world_fini(&w);
 }

@@ -19,7 +19,7 @@ static void assert_complete(const struct recording_world *w, size_t host)
     struct pfl_recording_host h = recording_world_result(w, host);
 
     assert_string_equal(h.report->why, "");
-    assert_int_equal(h.state, PFL_LINK_DONE);
+    assert_int_equal(h.state, PFL_HOST_DONE);
     assert_int_equal(h.merged.packets, PACKETS);
     assert_int_equal(h.merged.refused_packets, 0);
 }
@@ -47,34 +47,34 @@ static void two_hosts_become_one_file_with_their_clocks_known(void **state)
 struct misdeed {
     const char *method;
     enum fake_trick trick;
-    enum pfl_link_state fails_in; /* PFL_LINK_DONE: it is survived */
+    enum pfl_host_recording_state fails_in; /* PFL_HOST_DONE: it is survived */
 };
 
 static const struct misdeed misdeeds[] = {
-    {"EnableTracing", FAKE_SILENT, PFL_LINK_SETUP},
-    {"EnableTracing", FAKE_DIES, PFL_LINK_SETUP},
-    {"EnableTracing", FAKE_GARBAGE, PFL_LINK_SETUP},
-    {"EnableTracing", FAKE_FAILS, PFL_LINK_SETUP},
-    {"GetTraceStats", FAKE_SILENT, PFL_LINK_SETUP},
-    {"GetTraceStats", FAKE_DIES, PFL_LINK_SETUP},
-    {"GetTraceStats", FAKE_FAILS, PFL_LINK_SETUP},
-    {"StartTracing", FAKE_SILENT, PFL_LINK_STARTING},
-    {"StartTracing", FAKE_DIES, PFL_LINK_STARTING},
-    {"StartTracing", FAKE_GARBAGE, PFL_LINK_STARTING},
-    {"StartTracing", FAKE_FAILS, PFL_LINK_STARTING},
-    {"Flush", FAKE_SILENT, PFL_LINK_FLUSHING},
-    {"Flush", FAKE_DIES, PFL_LINK_FLUSHING},
-    {"Flush", FAKE_GARBAGE, PFL_LINK_FLUSHING},
-    {"Flush", FAKE_FAILS, PFL_LINK_DONE},
-    {"DisableTracing", FAKE_SILENT, PFL_LINK_DISABLING},
-    {"DisableTracing", FAKE_DIES, PFL_LINK_DISABLING},
-    {"ReadBuffers", FAKE_SILENT, PFL_LINK_READING},
-    {"ReadBuffers", FAKE_DIES, PFL_LINK_READING},
-    {"ReadBuffers", FAKE_GARBAGE, PFL_LINK_READING},
-    {"ReadBuffers", FAKE_FAILS, PFL_LINK_READING},
-    {"FreeBuffers", FAKE_SILENT, PFL_LINK_DONE},
-    {"FreeBuffers", FAKE_DIES, PFL_LINK_DONE},
-    {"FreeBuffers", FAKE_FAILS, PFL_LINK_DONE},
+    {"EnableTracing", FAKE_SILENT, PFL_HOST_SETUP},
+    {"EnableTracing", FAKE_DIES, PFL_HOST_SETUP},
+    {"EnableTracing", FAKE_GARBAGE, PFL_HOST_SETUP},
+    {"EnableTracing", FAKE_FAILS, PFL_HOST_SETUP},
+    {"GetTraceStats", FAKE_SILENT, PFL_HOST_SETUP},
+    {"GetTraceStats", FAKE_DIES, PFL_HOST_SETUP},
+    {"GetTraceStats", FAKE_FAILS, PFL_HOST_SETUP},
+    {"StartTracing", FAKE_SILENT, PFL_HOST_STARTING},
+    {"StartTracing", FAKE_DIES, PFL_HOST_STARTING},
+    {"StartTracing", FAKE_GARBAGE, PFL_HOST_STARTING},
+    {"StartTracing", FAKE_FAILS, PFL_HOST_STARTING},
+    {"Flush", FAKE_SILENT, PFL_HOST_FLUSHING},
+    {"Flush", FAKE_DIES, PFL_HOST_FLUSHING},
+    {"Flush", FAKE_GARBAGE, PFL_HOST_FLUSHING},
+    {"Flush", FAKE_FAILS, PFL_HOST_DONE},
+    {"DisableTracing", FAKE_SILENT, PFL_HOST_DISABLING},
+    {"DisableTracing", FAKE_DIES, PFL_HOST_DISABLING},
+    {"ReadBuffers", FAKE_SILENT, PFL_HOST_READING},
+    {"ReadBuffers", FAKE_DIES, PFL_HOST_READING},
+    {"ReadBuffers", FAKE_GARBAGE, PFL_HOST_READING},
+    {"ReadBuffers", FAKE_FAILS, PFL_HOST_READING},
+    {"FreeBuffers", FAKE_SILENT, PFL_HOST_DONE},
+    {"FreeBuffers", FAKE_DIES, PFL_HOST_DONE},
+    {"FreeBuffers", FAKE_FAILS, PFL_HOST_DONE},
 };
 
 /* The other, too, has no more time than a step: on a slow machine all is tried again with more. */
@@ -91,8 +91,8 @@ static void run_misdeed(struct recording_world *w, const struct misdeed *m, size
         recording_world_run(w);
         h = recording_world_result(w, culprit);
         if (step_ms >= STEP_MS ||
-            (recording_world_result(w, 1 - culprit).state == PFL_LINK_DONE &&
-             (m->fails_in == PFL_LINK_DONE || h.report->failed_in == m->fails_in)))
+            (recording_world_result(w, 1 - culprit).state == PFL_HOST_DONE &&
+             (m->fails_in == PFL_HOST_DONE || h.report->failed_in == m->fails_in)))
             return;
     }
 }
@@ -106,12 +106,12 @@ static void commit_misdeed(const struct misdeed *m, size_t culprit)
     assert_complete(&w, 1 - culprit);
     assert_true(recording_world_count_packets(&w) >= PACKETS + 2);
     h = recording_world_result(&w, culprit);
-    if (m->fails_in == PFL_LINK_DONE) {
+    if (m->fails_in == PFL_HOST_DONE) {
         assert_complete(&w, culprit);
     } else {
-        assert_int_equal(h.state, PFL_LINK_FAILED);
+        assert_int_equal(h.state, PFL_HOST_FAILED);
         assert_int_equal(h.report->failed_in, m->fails_in);
-        assert_true(strlen(h.report->why) > strlen(pfl_link_state_str(m->fails_in)) + 2);
+        assert_true(strlen(h.report->why) > strlen(pfl_host_recording_state_str(m->fails_in)) + 2);
     }
     recording_world_fini(&w);
 }
@@ -154,7 +154,7 @@ static void operators_limit_cuts_a_host_short(void **state)
     w.fakes[1].packets = 100;
     w.fakes[1].packet_bytes = 400;
     recording_world_run(&w);
-    assert_int_equal(recording_world_result(&w, 0).state, PFL_LINK_DONE);
+    assert_int_equal(recording_world_result(&w, 0).state, PFL_HOST_DONE);
     h = recording_world_result(&w, 1);
     assert_true(h.report->is_cut_short);
     assert_non_null(strstr(h.report->why, "more than --max-host-mib"));
@@ -276,7 +276,7 @@ static void file_that_was_removed_leaves_the_data_on_the_hosts(void **state)
         struct pfl_recording_host h = recording_world_result(&w, i);
 
         assert_true(h.report->is_given_up);
-        assert_int_equal(h.report->failed_in, PFL_LINK_STOPPED);
+        assert_int_equal(h.report->failed_in, PFL_HOST_STOPPED);
         assert_int_equal(h.report->bytes_read, 0);
     }
     recording_world_fini(&w);

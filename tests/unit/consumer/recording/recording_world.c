@@ -16,11 +16,11 @@
 #include "tests/support/sweep.h"
 
 static void on_progress(void *user, const struct pfl_recording *recording,
-                        const struct pfl_host_link *link)
+                        const struct pfl_host_recording *host_recording)
 {
     struct recording_world *w = user;
 
-    if (link == NULL && pfl_recording_get_phase(recording) == PFL_RECORDING_RUN)
+    if (host_recording == NULL && pfl_recording_get_phase(recording) == PFL_RECORDING_RUN)
         w->has_run = true;
     if (w->has_run && w->loses_file) {
         char partial[80];
@@ -56,15 +56,15 @@ int recording_world_start(struct recording_world *w)
 {
     static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x40};
     struct pfl_recording_conf conf = {
-        .link = {.conn = {.loop = &w->loop},
-                 .is_streamed = w->passes != 0,
-                 .ring_bytes = 100,
-                 .trace_config = pfl_span_of(config, sizeof(config)),
-                 .flush_timeout_ms = 1,
-                 .stop_timeout_ms = 1,
-                 .step_timeout_ms = w->step_ms,
-                 .has_read_limit = w->read_limit != 0,
-                 .read_limit_bytes = w->read_limit},
+        .each_host = {.conn = {.loop = &w->loop},
+                      .is_streamed = w->passes != 0,
+                      .ring_bytes = 100,
+                      .trace_config = pfl_span_of(config, sizeof(config)),
+                      .flush_timeout_ms = 1,
+                      .stop_timeout_ms = 1,
+                      .step_timeout_ms = w->step_ms,
+                      .has_read_limit = w->read_limit != 0,
+                      .read_limit_bytes = w->read_limit},
         .specs = w->specs,
         .specs_len = HOSTS,
         .output_path = w->path,

@@ -256,7 +256,7 @@ static void on_fleet_closed(void *user)
 static int open_fleet(struct world *w, size_t quorum)
 {
     struct pfl_fleet_conf conf = {
-        .recording = {.link = {.conn = {.loop = &w->loop}, .step_timeout_ms = 60000},
+        .recording = {.each_host = {.conn = {.loop = &w->loop}, .step_timeout_ms = 60000},
                       .specs = w->specs,
                       .specs_len = HOSTS,
                       .quorum = quorum},

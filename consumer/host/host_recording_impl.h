@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One object in four files, which call each other: host_link.c (the state machine),
- * host_link_steps.c (requests and replies), host_link_sessions.c (sessions that are found, watched,
- * read and given back) and host_link_stream.c (a recording that is read while it runs).
+ * One object in four files, which call each other: host_recording.c (the state machine),
+ * host_recording_steps.c (requests and replies), host_recording_sessions.c (sessions that are
+ * found, watched, read and given back) and host_recording_stream.c (a recording that is read while
+ * it runs).
  */
-#ifndef PFL_CONSUMER_HOST_LINK_IMPL_H
-#define PFL_CONSUMER_HOST_LINK_IMPL_H
+#ifndef PFL_CONSUMER_HOST_RECORDING_IMPL_H
+#define PFL_CONSUMER_HOST_RECORDING_IMPL_H
 
-#include "consumer/host/host_link.h"
+#include "consumer/host/host_recording.h"
 #include "consumer/host/read_pace.h"
 
-struct pfl_host_link {
-    struct pfl_host_link_conf conf;
-    enum pfl_link_state state;
+struct pfl_host_recording {
+    struct pfl_host_recording_conf conf;
+    enum pfl_host_recording_state state;
     struct pfl_host_report report;
     struct pfl_host_conn *conn;       /* owned; NULL: closed */
     struct pfl_host_conn *clock_conn; /* owned; NULL: closed */
@@ -52,7 +53,7 @@ struct pfl_host_link {
         uint64_t flush_ms; /* when the next flush is due */
         uint64_t clock_period_ms;
         uint64_t clock_ms;        /* when the clock is to be measured */
-    } pass;                       /* of reading while it records: host_link_stream.c */
+    } pass;                       /* of reading while it records: host_recording_stream.c */
     struct pfl_buf service_state; /* while a session is looked for */
     struct pfl_buf wait;          /* WATCH: EnableTracing's request for our own session */
     struct pfl_buf trigger;       /* of CloneSession's request: the raised trigger */
@@ -60,63 +61,65 @@ struct pfl_host_link {
 };
 
 /* The remedy for a host that is stuck in that state; "" if it waits for nothing. */
-const char *pfl_link_state_remedy(enum pfl_link_state state);
+const char *pfl_host_recording_state_remedy(enum pfl_host_recording_state state);
 
 /* Changes the state and makes its request; then notifies the coordinator. */
-void pfl_host_link_move(struct pfl_host_link *self, enum pfl_link_state to);
+void pfl_host_recording_move(struct pfl_host_recording *self, enum pfl_host_recording_state to);
 /* (Re)starts the deadline of the state. */
-void pfl_host_link_arm(struct pfl_host_link *self);
-/* READ, in DISABLING: pfl_host_link_look_at_session follows, or the deadline. */
-void pfl_host_link_look_later(struct pfl_host_link *self);
+void pfl_host_recording_arm(struct pfl_host_recording *self);
+/* READ, in DISABLING: pfl_host_recording_look_at_session follows, or the deadline. */
+void pfl_host_recording_look_later(struct pfl_host_recording *self);
 /* While READING: resets the deadline when enough of the trace has arrived since. */
-void pfl_host_link_note_progress(struct pfl_host_link *self);
+void pfl_host_recording_note_progress(struct pfl_host_recording *self);
 /* Closes both connections; DONE or FAILED follows. */
-void pfl_host_link_begin_close(struct pfl_host_link *self);
+void pfl_host_recording_begin_close(struct pfl_host_recording *self);
 /* In READ_OUT and after it: the data is complete, though the host is lost. */
-void pfl_host_link_close_when_read(struct pfl_host_link *self);
+void pfl_host_recording_close_when_read(struct pfl_host_recording *self);
 /* In CLOSING, without waiting for anything. Idempotent. */
-void pfl_host_link_close_now(struct pfl_host_link *self);
+void pfl_host_recording_close_now(struct pfl_host_recording *self);
 
 /* READING begins. */
-void pfl_host_link_begin_pace(struct pfl_host_link *self);
+void pfl_host_recording_begin_pace(struct pfl_host_recording *self);
 /* Makes the state's first request. */
-void pfl_host_link_enter(struct pfl_host_link *self);
-/* Makes a request of this link; a failure to send it ends the link. */
-void pfl_host_link_ask(struct pfl_host_link *self, const char *method, struct pfl_span args,
-                       pfl_rpc_reply_cb cb);
+void pfl_host_recording_enter(struct pfl_host_recording *self);
+/* Makes a request at this host; the host fails if it cannot be sent. */
+void pfl_host_recording_ask(struct pfl_host_recording *self, const char *method,
+                            struct pfl_span args, pfl_rpc_reply_cb cb);
 /* The answer to EnableTracing: the session has ended. */
-int pfl_host_link_on_session_end(void *user, const struct pfl_rpc_reply *reply);
+int pfl_host_recording_on_session_end(void *user, const struct pfl_rpc_reply *reply);
 
-/* Sessions of others, or for later reading (host_link_sessions.c). */
-void pfl_host_link_find_session(struct pfl_host_link *self);
+/* Sessions of others, or for later reading (host_recording_sessions.c). */
+void pfl_host_recording_find_session(struct pfl_host_recording *self);
 /* READ, WATCH: attaches only for `act`, which the service does at once. */
-void pfl_host_link_visit_session(struct pfl_host_link *self, void (*act)(struct pfl_host_link *));
+void pfl_host_recording_visit_session(struct pfl_host_recording *self,
+                                      void (*act)(struct pfl_host_recording *));
 /* READ, in DISABLING: queries whether it has stopped. */
-void pfl_host_link_look_at_session(struct pfl_host_link *self);
-/* WATCH, in RECORDING: pfl_host_link_look_at_watched follows periodically. */
-void pfl_host_link_watch_later(struct pfl_host_link *self);
+void pfl_host_recording_look_at_session(struct pfl_host_recording *self);
+/* WATCH, in RECORDING: pfl_host_recording_look_at_watched follows periodically. */
+void pfl_host_recording_watch_later(struct pfl_host_recording *self);
 /* WATCH, in SETUP: without a session of our own. */
-void pfl_host_link_attach_watched(struct pfl_host_link *self);
+void pfl_host_recording_attach_watched(struct pfl_host_recording *self);
 /* Queries whether the watched session still exists. */
-void pfl_host_link_look_at_watched(struct pfl_host_link *self);
-void pfl_host_link_clone_session(struct pfl_host_link *self);
-void pfl_host_link_detach_session(struct pfl_host_link *self);
+void pfl_host_recording_look_at_watched(struct pfl_host_recording *self);
+void pfl_host_recording_clone_session(struct pfl_host_recording *self);
+void pfl_host_recording_detach_session(struct pfl_host_recording *self);
 /* READ: a session whose copy was read. */
-void pfl_host_link_remove_session(struct pfl_host_link *self);
+void pfl_host_recording_remove_session(struct pfl_host_recording *self);
 /* Before closing: leaves our unread session at the host, under its name or kept_key. */
-void pfl_host_link_give_session_back(struct pfl_host_link *self);
+void pfl_host_recording_give_session_back(struct pfl_host_recording *self);
 
-/* A reply of a pass (host_link_stream.c). */
-int pfl_host_link_on_pass(struct pfl_host_link *self, const struct pfl_rpc_reply *reply);
-/* The packets of one reply; a failure ends the link. */
-PFL_MUST_USE int pfl_host_link_take_packets(struct pfl_host_link *self,
-                                            const struct pfl_rpc_reply *reply);
+/* A reply of a pass (host_recording_stream.c). */
+int pfl_host_recording_on_pass(struct pfl_host_recording *self, const struct pfl_rpc_reply *reply);
+/* The packets of one reply; on a failure the host fails. */
+PFL_MUST_USE int pfl_host_recording_take_packets(struct pfl_host_recording *self,
+                                                 const struct pfl_rpc_reply *reply);
 /* Writes the service's counters into the report. */
-void pfl_host_link_take_losses(struct pfl_host_link *self, const struct pfl_losses *losses);
-void pfl_host_link_ask_read(struct pfl_host_link *self);
-void pfl_host_link_measure_clock(struct pfl_host_link *self);
+void pfl_host_recording_take_losses(struct pfl_host_recording *self,
+                                    const struct pfl_losses *losses);
+void pfl_host_recording_ask_read(struct pfl_host_recording *self);
+void pfl_host_recording_measure_clock(struct pfl_host_recording *self);
 
 /* The host's clock stays unmeasured; the recording continues. */
-void pfl_host_link_skip_clock(struct pfl_host_link *self);
+void pfl_host_recording_skip_clock(struct pfl_host_recording *self);
 
 #endif
