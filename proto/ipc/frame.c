@@ -8,16 +8,23 @@
  * Failures: an oversized prefix is PFL_EPROTO as soon as its four bytes are known. Nothing is
  * reserved for the announced length: `partial` grows with the received bytes.
  *
- * Limits: `partial` never holds more than one frame (PFL_FRAME_MAX_BYTES); an empty one that had
- * grown past KEEP_BYTES frees its memory, so that idle connections stay small.
+ * Limits: `partial` never holds more than one frame, and its maximum is that of the frames; an
+ * empty one that had grown past KEEP_BYTES frees its memory, so that idle connections stay small.
  */
 #include "proto/ipc/frame.h"
+
+#include "proto/unpack.h"
 
 #define KEEP_BYTES 4096u
 
 void pfl_frame_reader_init(struct pfl_frame_reader *self)
 {
     pfl_buf_init(&self->partial, PFL_FRAME_MAX_BYTES);
+}
+
+void pfl_frame_reader_init_large(struct pfl_frame_reader *self)
+{
+    pfl_buf_init(&self->partial, PFL_FRAME_LARGE_MAX_BYTES);
 }
 
 void pfl_frame_reader_fini(struct pfl_frame_reader *self)
@@ -37,14 +44,17 @@ static void drop_front(struct pfl_span *data, size_t len)
 }
 
 /* Calls back for the whole frames at the front of `data`; leaves an incomplete one. */
-static int take_whole_frames(struct pfl_span *data, pfl_frame_cb cb, void *user)
+static int take_whole_frames(const struct pfl_frame_reader *self, struct pfl_span *data,
+                             pfl_frame_cb cb, void *user)
 {
+    size_t payload_max = self->partial.max_bytes - PFL_FRAME_PREFIX_BYTES;
+
     while (data->len >= PFL_FRAME_PREFIX_BYTES) {
         uint32_t len_untrusted = read_prefix(data->data);
         struct pfl_span payload;
         int rc;
 
-        if (len_untrusted > PFL_FRAME_PAYLOAD_MAX)
+        if (len_untrusted > payload_max)
             return PFL_EPROTO;
         if (len_untrusted > data->len - PFL_FRAME_PREFIX_BYTES)
             return 0;
@@ -76,7 +86,7 @@ static int hand_out_partial(struct pfl_frame_reader *self, pfl_frame_cb cb, void
     struct pfl_span payload = pfl_buf_get(&taken);
     int rc = 0;
 
-    pfl_buf_init(&self->partial, PFL_FRAME_MAX_BYTES);
+    pfl_buf_init(&self->partial, taken.max_bytes);
     drop_front(&payload, PFL_FRAME_PREFIX_BYTES);
     if (payload.len != 0)
         rc = cb(user, payload);
@@ -101,7 +111,7 @@ static int complete_partial(struct pfl_frame_reader *self, struct pfl_span *data
     if (rc != 0 || self->partial.len < PFL_FRAME_PREFIX_BYTES)
         return rc;
     whole = read_prefix(pfl_buf_get(&self->partial).data);
-    if (whole > PFL_FRAME_PAYLOAD_MAX)
+    if (whole > self->partial.max_bytes - PFL_FRAME_PREFIX_BYTES)
         return PFL_EPROTO;
     whole += PFL_FRAME_PREFIX_BYTES;
     rc = fill_partial(self, data, whole);
@@ -118,8 +128,27 @@ int pfl_frame_reader_feed(struct pfl_frame_reader *self, struct pfl_span data, p
     if (self->partial.len != 0)
         rc = complete_partial(self, &data, cb, user);
     if (rc == 0)
-        rc = take_whole_frames(&data, cb, user);
+        rc = take_whole_frames(self, &data, cb, user);
     if (rc == 0 && data.len != 0)
         rc = fill_partial(self, &data, self->partial.len + data.len);
+    return rc;
+}
+
+int pfl_frame_write(const ProtobufCMessage *message, struct pfl_buf *out)
+{
+    size_t len = protobuf_c_message_get_packed_size(message);
+    uint8_t prefix[PFL_FRAME_PREFIX_BYTES];
+    struct pfl_writer w = pfl_writer_of(prefix, sizeof(prefix));
+    size_t before = out->len;
+    int rc;
+
+    if (len > PFL_FRAME_LARGE_MAX_BYTES - PFL_FRAME_PREFIX_BYTES)
+        return PFL_ELIMIT;
+    pfl_writer_u32(&w, (uint32_t)len);
+    rc = pfl_buf_append(out, prefix, sizeof(prefix));
+    if (rc == 0)
+        rc = pfl_proto_pack(message, out);
+    if (rc != 0)
+        out->len = before;
     return rc;
 }

@@ -6,11 +6,15 @@
 #ifndef PFL_PROTO_IPC_FRAME_H
 #define PFL_PROTO_IPC_FRAME_H
 
+#include <protobuf-c/protobuf-c.h>
+
 #include "base/buf.h"
 
 #define PFL_FRAME_PREFIX_BYTES 4u
 #define PFL_FRAME_MAX_BYTES    131072u /* prefix included */
 #define PFL_FRAME_PAYLOAD_MAX  (PFL_FRAME_MAX_BYTES - PFL_FRAME_PREFIX_BYTES)
+/* The same framing, with one message a frame, on the streams of spools and collectors. */
+#define PFL_FRAME_LARGE_MAX_BYTES ((1u << 20) + PFL_FRAME_PREFIX_BYTES)
 
 /* One whole payload; borrowed until return. A negative return stops, and becomes the result. */
 typedef int (*pfl_frame_cb)(void *user, struct pfl_span payload);
@@ -20,13 +24,19 @@ struct pfl_frame_reader {
 };
 
 void pfl_frame_reader_init(struct pfl_frame_reader *self);
+/* For frames of up to PFL_FRAME_LARGE_MAX_BYTES. */
+void pfl_frame_reader_init_large(struct pfl_frame_reader *self);
 void pfl_frame_reader_fini(struct pfl_frame_reader *self);
 /*
  * Takes the next bytes of the connection and calls `cb` for each whole frame, without copying
  * those that arrived whole. Empty frames are skipped. PFL_EPROTO as soon as a prefix passes
- * PFL_FRAME_PAYLOAD_MAX; PFL_ENOMEM; or what `cb` returned. After a failure: only fini.
+ * the maximum; PFL_ENOMEM; or what `cb` returned. After a failure: only fini.
  */
 PFL_MUST_USE int pfl_frame_reader_feed(struct pfl_frame_reader *self, struct pfl_span data,
                                        pfl_frame_cb cb, void *user);
+
+/* Appends a frame of that message. PFL_ELIMIT: larger than PFL_FRAME_LARGE_MAX_BYTES, or no room;
+ * PFL_ENOMEM. On failure nothing was added. */
+PFL_MUST_USE int pfl_frame_write(const ProtobufCMessage *message, struct pfl_buf *out);
 
 #endif

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "perfleet/collector.pb-c.h"
+#include "proto/unpack.h"
 #include "tests/support/sweep.h"
 
 #define STREAM_MAX (2 * PFL_FRAME_MAX_BYTES)
@@ -253,6 +255,91 @@ static void out_of_memory_is_reported_and_leaks_nothing(void **state)
     pfl_sweep(feed_by_bytes, NULL, false);
 }
 
+static int keep_size(void *user, struct pfl_span payload)
+{
+    *(size_t *)user = payload.len;
+    return 0;
+}
+
+static int write_and_read(size_t data_len, size_t *ret_len)
+{
+    Perfleet__CollectorReply reply = PERFLEET__COLLECTOR_REPLY__INIT;
+    struct pfl_frame_reader r;
+    struct pfl_buf out;
+    int rc;
+
+    reply.has_data = 1;
+    reply.data.data = stream;
+    reply.data.len = data_len;
+    pfl_buf_init(&out, 2 * (size_t)PFL_FRAME_LARGE_MAX_BYTES);
+    rc = pfl_buf_append(&out, "ab", 2);
+    if (rc == 0)
+        rc = pfl_frame_write(&reply.base, &out);
+    if (rc != 0) {
+        assert_true(out.len == 0 || out.len == 2);
+        pfl_buf_fini(&out);
+        return rc;
+    }
+    pfl_buf_consume(&out, 2);
+    pfl_frame_reader_init_large(&r);
+    for (size_t at = 0; rc == 0 && at < out.len; at += 100000)
+        rc = pfl_frame_reader_feed(
+            &r,
+            pfl_span_of(pfl_buf_get(&out).data + at, out.len - at < 100000 ? out.len - at : 100000),
+            keep_size, ret_len);
+    pfl_frame_reader_fini(&r);
+    pfl_buf_fini(&out);
+    return rc;
+}
+
+static void a_message_is_written_as_a_frame_that_a_large_reader_takes(void **state)
+{
+    static const uint8_t prefix[] = {0x01, 0x00, 0x10, 0x00}; /* 1 MiB and a byte */
+    struct pfl_frame_reader r;
+    size_t len = 0;
+
+    (void)state;
+    assert_int_equal(write_and_read(STREAM_MAX, &len), 0);
+    assert_int_equal(len, STREAM_MAX + 4);
+    pfl_frame_reader_init_large(&r);
+    assert_int_equal(pfl_frame_reader_feed(&r, pfl_span_of(prefix, 4), keep_size, &len),
+                     PFL_EPROTO);
+    pfl_frame_reader_fini(&r);
+    pfl_sweep_assert_no_leak();
+}
+
+static void a_message_that_is_too_large_adds_nothing(void **state)
+{
+    Perfleet__CollectorReply reply = PERFLEET__COLLECTOR_REPLY__INIT;
+    static uint8_t many[PFL_FRAME_LARGE_MAX_BYTES];
+    struct pfl_buf out;
+
+    (void)state;
+    reply.has_data = 1;
+    reply.data.data = many;
+    reply.data.len = sizeof(many) - 8; /* with tag and length one byte too many */
+    pfl_buf_init(&out, 2 * (size_t)PFL_FRAME_LARGE_MAX_BYTES);
+    assert_int_equal(pfl_frame_write(&reply.base, &out), 0);
+    reply.data.len++;
+    assert_int_equal(pfl_frame_write(&reply.base, &out), PFL_ELIMIT);
+    assert_int_equal(out.len, PFL_FRAME_LARGE_MAX_BYTES);
+    pfl_buf_fini(&out);
+}
+
+static int write_and_read_any(void *arg)
+{
+    size_t len;
+
+    (void)arg;
+    return write_and_read(200000, &len);
+}
+
+static void writing_survives_a_failed_allocation(void **state)
+{
+    (void)state;
+    pfl_sweep(write_and_read_any, NULL, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +353,9 @@ int main(void)
         cmocka_unit_test(failure_of_the_callback_ends_the_feed),
         cmocka_unit_test(callback_may_feed_the_reader_again),
         cmocka_unit_test(out_of_memory_is_reported_and_leaks_nothing),
+        cmocka_unit_test(a_message_is_written_as_a_frame_that_a_large_reader_takes),
+        cmocka_unit_test(a_message_that_is_too_large_adds_nothing),
+        cmocka_unit_test(writing_survives_a_failed_allocation),
     };
 
     return cmocka_run_group_tests_name("frame", tests, NULL, NULL);
