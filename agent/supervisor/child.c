@@ -30,9 +30,9 @@ static void set_number(const char *variable, unsigned long value)
     (void)setenv(variable, text, 1);
 }
 
-static void set_names(const struct pfl_store *store)
+static void set_names(const struct pfl_fd_store *store)
 {
-    static char names[PFL_STORE_MAX * (PFL_STORED_FDS_NAME_MAX_BYTES + 1)];
+    static char names[PFL_FD_STORE_MAX * (PFL_STORED_FDS_NAME_MAX_BYTES + 1)];
     char *to = names;
 
     for (size_t i = 0; i < store->len; i++) {

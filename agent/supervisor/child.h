@@ -6,13 +6,13 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include "agent/supervisor/store.h"
+#include "agent/supervisor/fd_store.h"
 
 struct pfl_child_conf {
-    char *const *argv;             /* borrowed */
-    const char *notify_socket;     /* borrowed */
-    const struct pfl_store *store; /* borrowed */
-    sigset_t signals;              /* its initial signal mask */
+    char *const *argv;                /* borrowed */
+    const char *notify_socket;        /* borrowed */
+    const struct pfl_fd_store *store; /* borrowed */
+    sigset_t signals;                 /* its initial signal mask */
     /* Shared with the child: 0, or, when it has exited, the errno of a failed exec. */
     volatile int *exec_errno;
 };

@@ -42,7 +42,7 @@ static const int other_signals[] = {SIGHUP, SIGUSR1, SIGUSR2};
 
 struct keep {
     struct pfl_child_conf child;
-    struct pfl_store store;
+    struct pfl_fd_store store;
     struct pfl_notify_socket socket;
     struct pfl_received received; /* the datagram at hand */
     struct pfl_restarts restarts;
@@ -68,7 +68,7 @@ static uint64_t now_ms(void)
 
 static void take_removal(struct keep *k, const char *name)
 {
-    size_t removed = pfl_store_remove(&k->store, name);
+    size_t removed = pfl_fd_store_remove(&k->store, name);
 
     pfl_log_debug("descriptor-removed", "name=%s count=%zu kept=%zu", name, removed, k->store.len);
 }
@@ -80,7 +80,7 @@ static void take_fds(struct keep *k)
     if (r->notice.has_bad_name)
         pfl_log_warn("name-refused", "fds=%zu taken_as=%s", r->fds_len, r->notice.name);
     for (size_t i = 0; i < r->fds_len; i++) {
-        int rc = r->notice.stores ? pfl_store_add(&k->store, r->notice.name, r->fds[i]) : 0;
+        int rc = r->notice.stores ? pfl_fd_store_add(&k->store, r->notice.name, r->fds[i]) : 0;
 
         if (!r->notice.stores) /* sd_notify_barrier(3) waits for this */
             pfl_closer_close(r->fds[i], getuid());
@@ -276,8 +276,8 @@ static size_t raise_file_limit(void)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
     max = limit.rlim_cur > FILES_SPARE ? (size_t)(limit.rlim_cur - FILES_SPARE) / 2 : 0;
-    if (max >= PFL_STORE_MAX)
-        return PFL_STORE_MAX;
+    if (max >= PFL_FD_STORE_MAX)
+        return PFL_FD_STORE_MAX;
     pfl_log_warn("file-limit", "kept_max=%zu is what %llu open files allow", max,
                  (unsigned long long)limit.rlim_cur);
     return max;
@@ -335,7 +335,7 @@ int pfl_keep_run(const struct pfl_keep_conf *conf, int *ret_exit_status)
         loop(k);
         *ret_exit_status = k->exit_status;
     }
-    pfl_store_fini(&k->store);
+    pfl_fd_store_fini(&k->store);
     pfl_notify_socket_close(&k->socket);
     if (k->signal_fd >= 0)
         (void)close(k->signal_fd);

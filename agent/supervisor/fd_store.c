@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of descriptors: see store.h.
+ * The list of descriptors: see fd_store.h.
  *
  * add: moves the descriptor to a number above those that the program gets (3 and on), so that a new
  * process only has to duplicate them down (child.c). Same file: kcmp(2), if the kernel has it and
- * permits it; otherwise a descriptor that was given twice is stored twice. Limits: PFL_STORE_MAX.
+ * permits it; otherwise a descriptor that was given twice is stored twice. Limits:
+ * PFL_FD_STORE_MAX.
  */
-#include "agent/supervisor/store.h"
+#include "agent/supervisor/fd_store.h"
 
 #include <fcntl.h>
 #include <linux/kcmp.h>
@@ -23,7 +24,7 @@ static bool is_same_file(int a, int b)
     return syscall(SYS_kcmp, pid, pid, KCMP_FILE, (long)a, (long)b) == 0;
 }
 
-static int find_room(const struct pfl_store *self, const char *name, int fd)
+static int find_room(const struct pfl_fd_store *self, const char *name, int fd)
 {
     for (size_t i = 0; i < self->len; i++) {
         if (strcmp(self->list[i].name, name) == 0 && is_same_file(self->list[i].fd, fd))
@@ -32,7 +33,7 @@ static int find_room(const struct pfl_store *self, const char *name, int fd)
     return self->len < self->max ? 0 : PFL_ELIMIT;
 }
 
-int pfl_store_add(struct pfl_store *self, const char *name, int fd)
+int pfl_fd_store_add(struct pfl_fd_store *self, const char *name, int fd)
 {
     int rc = find_room(self, name, fd);
     int kept = -1;
@@ -50,7 +51,7 @@ int pfl_store_add(struct pfl_store *self, const char *name, int fd)
     return 0;
 }
 
-size_t pfl_store_remove(struct pfl_store *self, const char *name)
+size_t pfl_fd_store_remove(struct pfl_fd_store *self, const char *name)
 {
     size_t kept = 0;
     size_t removed;
@@ -66,7 +67,7 @@ size_t pfl_store_remove(struct pfl_store *self, const char *name)
     return removed;
 }
 
-void pfl_store_fini(struct pfl_store *self)
+void pfl_fd_store_fini(struct pfl_fd_store *self)
 {
     for (size_t i = 0; i < self->len; i++)
         (void)close(self->list[i].fd);
