@@ -23,6 +23,9 @@ static const char *const names[] = {
     [-PFL_ETLS] = "TLS failure",
     [-PFL_EEXPIRED] = "the peer's certificate has expired since it connected",
     [-PFL_ESTRANGER] = "an untrusted user serves the socket",
+    [-PFL_EFULL] = "no room left",
+    [-PFL_ENEWER] = "written by a newer version",
+    [-PFL_ENOTSUP] = "not supported",
 };
 
 const char *pfl_err_str(int err)

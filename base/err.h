@@ -24,6 +24,9 @@ enum pfl_err {
     PFL_ETLS = -15,      /* the TLS layer refused */
     PFL_EEXPIRED = -16,  /* the peer's certificate ended while it was connected */
     PFL_ESTRANGER = -17, /* the socket's server runs as an untrusted user */
+    PFL_EFULL = -18,     /* a disk or a quota has no room left */
+    PFL_ENEWER = -19,    /* a newer version of the program wrote it */
+    PFL_ENOTSUP = -20,   /* this engine cannot do it */
 };
 
 /* The code's name in words ("out of memory"); static storage, never NULL. */

@@ -31,8 +31,10 @@ ALLOWED = {
     "agent/supervisor": (("tunnel", "base", "base/sandbox"), ()),
     "agent/probes": (("producer", "base", "settings", "proto"), ()),
     "consumer": (("tunnel", "proto", "settings", "base", "base/io"), ("uv", "protobuf-c", "jansson", "websockets")),
+    "collector": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"),
+                  ("uv", "protobuf-c", "jansson", "sqlite3", "curl", "libpq")),
     "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent/daemon",
-               "agent/supervisor", "agent/probes", "consumer"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
+               "agent/supervisor", "agent/probes", "consumer", "collector"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
                "zstd")),
 }
 
@@ -53,6 +55,7 @@ SHELLS = {
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
     "agent/daemon": re.compile(r"((alarm|events|join|stream)/)?(\w*port|port_impl|sandbox|daemon|main)\.[ch]$"),
+    "collector": re.compile(r"((store|index)/\w+|(\w+/)?\w*port|sandbox|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|host/(ask|\w+_conn|host_recording\w*))\.[ch]$"),
 }
 
@@ -60,6 +63,7 @@ SHELLS = {
 FLOORS = {
     "agent/daemon": ("events", "stream", "alarm", "join", ""),
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
+    "collector": ("store", "index", "retain", "order", "pull", "serve", ""),
     "consumer": ("", "clock", "config", "merge", "host", "report", "recording", "proxy", "ui", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel", "order"),
@@ -86,6 +90,9 @@ LIBRARIES = [
     (re.compile(r"jansson\.h"), "jansson"),
     (re.compile(r"libwebsockets\.h"), "websockets"),
     (re.compile(r"cmocka\.h"), "cmocka"),
+    (re.compile(r"sqlite3\.h"), "sqlite3"),
+    (re.compile(r"curl/"), "curl"),
+    (re.compile(r"libpq-fe\.h"), "libpq"),
 ]
 LIBC = re.compile(
     r"((sys|linux|net|netinet|arpa|bits)/[a-z0-9_/]+|assert|complex|ctype|dirent|dlfcn|elf|endian|"
@@ -190,7 +197,8 @@ def check(name, text):
 
 
 def self_test():
-    bad = [("proto/x.c", "#include <uv.h>"), ("base/x.c", "#include <seccomp.h>"),
+    bad = [("proto/x.c", "#include <uv.h>"), ("base/x.c", "#include <seccomp.h>"), ("relay/x.c", "#include <sqlite3.h>"), ("consumer/x.c", "#include <libpq-fe.h>"),
+           ("collector/store/x.c", '#include "collector/index/index.h"'), ("proto/x.c", "#include <curl/curl.h>"),
            ("service/session/x.c", '#include "base/sandbox/sandbox.h"'), ("relay/x.c", '#include "abi/page.h"'),
            ("consumer/x.c", '#include "service/core/session.h"'), ("base/x.c", "#include <mbedtls/ssl.h>"),
            ("base/io/x.c", '#include "proto/ipc/frame.h"'), ("proto/x.c", '#include "base/log.h"'),
@@ -212,7 +220,7 @@ def self_test():
            ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>"),
            ("consumer/host/x.c", '#include "consumer/report/host_table.h"'), ("consumer/x.c", '#include "consumer/host/ask.h"'),
            ("consumer/merge/x.c", '#include "consumer/host/losses.h"'), ("consumer/ui/x.c", '#include "consumer/cmd/cmd.h"')]
-    good = [("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/direct/x.c", '#include "relay/policy/quota.h"'),
+    good = [("collector/index/x.c", "#include <sqlite3.h>\n#include <libpq-fe.h>"), ("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/direct/x.c", '#include "relay/policy/quota.h"'),
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),
             ("proto/x.c", '#include "base/bytes.h"\n#include <protobuf-c/protobuf-c.h>'),
             ("agent/daemon/x.c", '#include "agent/daemon/stream/stream_port.h"'),

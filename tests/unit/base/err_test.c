@@ -15,7 +15,7 @@
 static void every_code_has_words_of_its_own(void **state)
 {
     (void)state;
-    for (int a = 0; a >= PFL_ESTRANGER; a--) {
+    for (int a = 0; a >= PFL_ENOTSUP; a--) {
         assert_string_not_equal(pfl_err_str(a), "unknown error");
         for (int b = 0; b > a; b--)
             assert_string_not_equal(pfl_err_str(a), pfl_err_str(b));
@@ -26,7 +26,7 @@ static void what_is_no_code_says_so(void **state)
 {
     (void)state;
     assert_string_equal(pfl_err_str(1), "unknown error");
-    assert_string_equal(pfl_err_str(PFL_ESTRANGER - 1), "unknown error");
+    assert_string_equal(pfl_err_str(PFL_ENOTSUP - 1), "unknown error");
     assert_string_equal(pfl_err_str(INT_MIN), "unknown error");
     assert_string_equal(pfl_err_str(INT_MAX), "unknown error");
 }
