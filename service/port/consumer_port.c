@@ -5,8 +5,10 @@
  * Requests go to the rpc host, which calls the methods (consumer_methods.c); consumer_conn.c sends
  * what consumers read.
  *
- * The loop time of requests is counted per user (turns.h). No connection of a user above its part
- * is read until that is paid off.
+ * The loop time of requests is counted per user (turns.h). Requests of a user above its part wait
+ * until that is paid off, and its connections then take turns: the one that has waited longest is
+ * fed one piece. So an operator's requests do not keep out those of others who come through the
+ * same agent.
  *
  * A consumer that breaks the protocol, or lets PFL_CONSUMER_QUEUE_BYTES of replies pile up, is
  * closed; its session ends with it. The port owns its connections until their on_closed.
@@ -35,6 +37,7 @@ struct pfl_consumer_port {
     uv_timer_t turn;               /* runs while a user must wait */
     struct pfl_turns turns;
     struct pfl_list conns; /* owned */
+    struct pfl_list held;  /* borrowed: those whose user must wait, in the order of service */
     struct pfl_consumer_senders senders;
     unsigned handles_open; /* senders.idle, turn, listener */
     bool is_closing;
@@ -65,35 +68,38 @@ void pfl_consumer_port_send_observed(struct pfl_consumer_port *self)
 
 static void on_turn(uv_timer_t *timer);
 
-static void hold(struct pfl_consumer_conn *conn, uint64_t wait_ms)
+static void begin_turn_in(struct pfl_consumer_port *port, uint64_t wait_ms)
 {
-    uv_timer_t *turn = &conn->port->turn;
-
-    conn->is_held = true;
-    pfl_stream_read_stop(conn->stream);
-    if (!uv_is_active((const uv_handle_t *)turn) || uv_timer_get_due_in(turn) > wait_ms)
-        (void)uv_timer_start(turn, on_turn, wait_ms, 0);
+    if (!uv_is_active((const uv_handle_t *)&port->turn) ||
+        uv_timer_get_due_in(&port->turn) > wait_ms)
+        (void)uv_timer_start(&port->turn, on_turn, wait_ms, 0);
 }
 
-/* What a request took of the loop's time. */
-static void count_turn(struct pfl_consumer_port *port, uint64_t who, uint64_t began_ns)
+/* At the end of the order. */
+static void hold(struct pfl_consumer_conn *conn, uint64_t wait_ms)
 {
-    uint64_t now_ns = uv_hrtime();
-    struct pfl_list *it;
-    uint64_t wait_ms;
+    pfl_stream_read_stop(conn->stream);
+    pfl_list_append(&conn->port->held, &conn->held);
+    begin_turn_in(conn->port, wait_ms);
+}
 
-    if (port->is_closing || !pfl_shares_is_bound(&port->conf.service->shares.consumers, who))
-        return;
-    pfl_turns_take(&port->turns, who, now_ns - began_ns, now_ns);
-    wait_ms = pfl_turns_get_wait_ms(&port->turns, who, now_ns);
-    if (wait_ms == 0)
-        return;
-    PFL_LIST_EACH (it, &port->conns) {
-        struct pfl_consumer_conn *conn = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
+static bool is_held(const struct pfl_consumer_conn *conn)
+{
+    return conn->held.next != NULL;
+}
 
-        if (conn->cred.who == who && !conn->is_closing && !conn->is_held)
-            hold(conn, wait_ms);
-    }
+/* One piece, whose time is its user's. */
+static int feed_piece(struct pfl_consumer_conn *conn, struct pfl_span piece)
+{
+    struct pfl_consumer_port *port = conn->port;
+    uint64_t began_ns = uv_hrtime();
+    uint64_t now_ns;
+    int rc = pfl_rpc_host_feed(&conn->rpc, piece);
+
+    now_ns = uv_hrtime();
+    if (pfl_shares_is_bound(&port->conf.service->shares.consumers, conn->cred.who))
+        pfl_turns_take(&port->turns, conn->cred.who, now_ns - began_ns, now_ns);
+    return rc;
 }
 
 /* Piece by piece: after one that took too long the rest waits. */
@@ -101,13 +107,16 @@ static void feed(struct pfl_consumer_conn *conn, struct pfl_span data)
 {
     int rc = 0;
 
-    while (rc == 0 && data.len != 0 && !conn->is_held && !conn->is_closing) {
+    while (rc == 0 && data.len != 0 && !is_held(conn) && !conn->is_closing) {
         size_t len = data.len < PIECE_BYTES ? data.len : PIECE_BYTES;
-        uint64_t began_ns = uv_hrtime();
+        uint64_t wait_ms = pfl_turns_get_wait_ms(&conn->port->turns, conn->cred.who, uv_hrtime());
 
-        rc = pfl_rpc_host_feed(&conn->rpc, pfl_span_of(data.data, len));
-        data = pfl_span_of(data.data + len, data.len - len);
-        count_turn(conn->port, conn->cred.who, began_ns);
+        if (wait_ms != 0) {
+            hold(conn, wait_ms);
+        } else {
+            rc = feed_piece(conn, pfl_span_of(data.data, len));
+            data = pfl_span_of(data.data + len, data.len - len);
+        }
     }
     if (rc == 0 && data.len != 0 && !conn->is_closing)
         rc = pfl_buf_append(&conn->unfed, data.data, data.len);
@@ -122,11 +131,11 @@ static void go_on(struct pfl_consumer_conn *conn)
 {
     struct pfl_buf unfed = conn->unfed;
 
-    conn->is_held = false;
+    pfl_list_remove(&conn->held);
     pfl_buf_init(&conn->unfed, UNFED_MAX_BYTES);
     feed(conn, pfl_buf_get(&unfed));
     pfl_buf_fini(&unfed);
-    if (!conn->is_held && !conn->is_closing)
+    if (!is_held(conn) && !conn->is_closing)
         pfl_stream_read_start(conn->stream);
 }
 
@@ -138,27 +147,33 @@ static void on_data(void *user, struct pfl_span data)
         feed(conn, data);
 }
 
-/* Resumes reading for users that need not wait any more. */
+/* Each connection whose user need not wait any more is served, once at most: one that waits again
+ * is behind `last`. */
 static void on_turn(uv_timer_t *timer)
 {
     struct pfl_consumer_port *port = timer->data;
+    const struct pfl_list *last = port->held.prev;
     uint64_t next_ms = 0;
-    struct pfl_list *it;
+    struct pfl_list *next = port->held.next;
+    struct pfl_list *it = &port->held;
 
-    PFL_LIST_EACH (it, &port->conns) {
-        struct pfl_consumer_conn *conn = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, node);
+    while (it != last) {
+        struct pfl_consumer_conn *conn;
         uint64_t wait_ms;
 
-        if (!conn->is_held || conn->is_closing)
-            continue;
+        it = next;
+        next = it->next;
+        conn = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, held);
         wait_ms = pfl_turns_get_wait_ms(&port->turns, conn->cred.who, uv_hrtime());
+        if (conn->is_closing)
+            continue;
         if (wait_ms == 0)
             go_on(conn);
         else if (next_ms == 0 || wait_ms < next_ms)
             next_ms = wait_ms;
     }
     if (next_ms != 0)
-        (void)uv_timer_start(timer, on_turn, next_ms, 0);
+        begin_turn_in(port, next_ms);
 }
 
 static void on_fd(void *user, int fd)
@@ -212,6 +227,7 @@ static void on_closed(void *user, int err)
     pfl_list_remove(&conn->observing);
     pfl_closer_close(conn->fd, conn->cred.who);
     pfl_list_remove(&conn->node);
+    pfl_list_remove(&conn->held);
     free_conn(conn);
     if (is_accepted)
         pfl_listener_release(port->listener);
@@ -263,7 +279,6 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
         .queue_max_bytes = PFL_CONSUMER_QUEUE_BYTES,
     };
     const int send_buffer_bytes = SEND_BUFFER_BYTES;
-    uint64_t wait_ms;
     int rc;
 
     if (conn == NULL)
@@ -294,9 +309,6 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
     conn->consumer.port = conn;
     pfl_registry_add_consumer(conn->service, &conn->consumer);
     pfl_list_append(&port->conns, &conn->node);
-    wait_ms = pfl_turns_get_wait_ms(&port->turns, conn->cred.who, uv_hrtime());
-    if (wait_ms != 0)
-        hold(conn, wait_ms);
     return 0;
 }
 
@@ -368,6 +380,7 @@ int pfl_consumer_port_open(const struct pfl_port_conf *conf, struct pfl_consumer
     port->conf = *conf;
     port->conf.address = NULL;
     pfl_list_init(&port->conns);
+    pfl_list_init(&port->held);
     pfl_list_init(&port->senders.readers);
     pfl_list_init(&port->senders.observers);
     rc = pfl_listener_open(&listener, &port->listener);

@@ -15,7 +15,7 @@ from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
            "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
-           "stopped_filter", "costly_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
+           "stopped_filter", "costly_requests", "operators_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
 
 
@@ -303,19 +303,42 @@ def repeat_request(ready, path, connections, config, seconds):
     ready()
 
 
+COSTLY_FILTER = field(1, field(1, 0)) + field(33, field(3, b"".join(
+    field(1, field(1, 1) + field(2, "(?:a{9}){480}(?:b{9}){500}%d" % i)) for i in range(500))))
+
+
 def costly_requests(build):
     """requests that cost much, on 50 connections at once, take a part of the time and no more"""
-    rules = b"".join(field(1, field(1, 1) + field(2, "(?:a{9}){480}(?:b{9}){500}%d" % i)) for i in range(500))
     with World(build) as world:
         victim = world.victim()
-        child = world.attack("member", repeat_request, world.consumer, 50,
-                             field(1, field(1, 0)) + field(33, field(3, rules)), 3)
+        child = world.attack("member", repeat_request, world.consumer, 50, COSTLY_FILTER, 3)
         child.wait_ready()
         worst, failed = victim.worst_s(), victim.failed
         victim.is_ending = True
         if failed or not world.is_alive() or worst > 1.0 * get_slowness():
             raise Failed("the victim waited %.1f s %s" % (worst, failed or ""))
         return "the victim waited %.3f s at most" % worst
+
+
+def operators_requests(build):
+    """nor do they keep out other connections of that user: operators come by the agent, and are one user"""
+    with World(build) as world:
+        world.attack("member", repeat_request, world.consumer, 4, COSTLY_FILTER, 600)
+        begin = time.monotonic()
+        while world.loop_ns() < 300e6:  # he is above his part
+            if time.monotonic() > begin + 60:
+                raise Failed("the requests do not come")
+            time.sleep(0.05)
+        begin = time.monotonic()
+        try:
+            for _ in range(3):
+                client = Consumer(world.consumer, SEATS["member"][0])
+                if client.call("QueryCapabilities") is None:
+                    raise Failed("the service closed the connection")
+                client.sock.close()
+        except TimeoutError:
+            raise Failed("another connection of that user gets no answer") from None
+        return "another connection of that user waited %.2f s" % ((time.monotonic() - begin) / 3)
 
 
 def repeat_sync(ready, path, connections, seconds):
