@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Judges what a host says of a segment, before anything is done with it. Pure. */
+#ifndef PFL_COLLECTOR_PULL_SEGMENT_CHECK_H
+#define PFL_COLLECTOR_PULL_SEGMENT_CHECK_H
+
+#include "perfleet/segment.pb-c.h"
+
+#define PFL_SEGMENT_MAX_BYTES        (16ull << 30) /* of the trace */
+#define PFL_SEGMENT_MAX_PACKED_BYTES (64u << 10)   /* of the message */
+#define PFL_SEGMENT_SHA256_BYTES     32u
+#define PFL_SEGMENT_ULID_LEN         26u
+
+/* NULL: it is well-formed, and the names in it are names. Else the reason, static: a host sent it,
+ * and it is left there. */
+const char *pfl_segment_check(const Perfleet__Segment *segment);
+/* The number of the last segment that it speaks for: its own, or the end of its gap. */
+uint32_t pfl_segment_get_last(const Perfleet__Segment *segment);
+
+#endif

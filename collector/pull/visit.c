@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A visit to a host: see visit.h.
+ *
+ * Happy path: connect, list; for each segment reserve, begin, read and write in queue, commit,
+ * describe, set live, release; a gap has no bytes: reserve, describe, set live, release. Segments
+ * of classes whose newest come first are listed before the others, newest first.
+ *
+ * Failures: a lost stream is opened again, and the read continues where it ended. A segment that
+ * cannot be taken is left at the host and counted. An index or a store that fails ends the visit:
+ * the host waits. Ownership: the visit owns the last list. Limits: those of the header.
+ */
+#include "collector/pull/visit.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "collector/pull/segment_check.h"
+#include "proto/unpack.h"
+
+#define STATUS_NOT_FOUND 404u
+
+struct pfl_visit {
+    struct pfl_visit_conf conf;
+    enum pfl_visit_step step;
+    enum pfl_visit_end end;
+    bool is_busy;
+    bool has_stream;
+    bool has_object;
+    bool is_reading; /* the last READ has more to give */
+    bool is_stopped;
+    bool is_ending;
+    bool is_newest;   /* lists the classes whose newest come first */
+    bool has_more;    /* of this list */
+    const char *left; /* static */
+    unsigned connects;
+    Perfleet__SpoolReply *page; /* owned; NULL: none */
+    unsigned pages;
+    size_t at;         /* in it */
+    uint64_t offset;   /* in the current segment */
+    size_t data_len;   /* of what is being written */
+    uint64_t segments; /* so far */
+    uint64_t bytes;
+    char after_incarnation[PFL_SEGMENT_ULID_LEN + 1];
+    uint32_t after_number;
+    struct pfl_visit_figures figures;
+};
+
+static const char *const left_names[PFL_VISIT_LEFT_REASONS] = {
+    "malformed", "conflict", "busy", "corrupt", "refused",
+};
+
+const char *pfl_visit_left_name(enum pfl_visit_left left)
+{
+    return left_names[left];
+}
+
+int pfl_visit_new(const struct pfl_visit_conf *conf, struct pfl_visit **ret_visit)
+{
+    struct pfl_visit *v = pfl_mem_zalloc(sizeof(*v));
+
+    if (v == NULL)
+        return PFL_ENOMEM;
+    v->conf = *conf;
+    v->step = PFL_VISIT_LIST;
+    v->is_newest = conf->newest_first_len != 0;
+    *ret_visit = v;
+    return 0;
+}
+
+static void drop_page(struct pfl_visit *v)
+{
+    if (v->page != NULL)
+        pfl_proto_free(&v->page->base);
+    v->page = NULL;
+    v->at = 0;
+}
+
+void pfl_visit_free(struct pfl_visit *self)
+{
+    if (self == NULL)
+        return;
+    drop_page(self);
+    pfl_mem_free(self);
+}
+
+/* ---- what comes next ---- */
+
+static void end(struct pfl_visit *v, enum pfl_visit_end how)
+{
+    v->is_ending = true;
+    v->end = how;
+    v->step = v->has_object ? PFL_VISIT_ABORT : PFL_VISIT_END;
+}
+
+/* The list is used up: continue behind it, or with the other classes. */
+static void list_on(struct pfl_visit *v)
+{
+    drop_page(v);
+    v->step = PFL_VISIT_LIST;
+    if (v->has_more)
+        return;
+    v->after_incarnation[0] = '\0';
+    v->after_number = 0;
+    if (v->is_newest) {
+        v->is_newest = false;
+        return;
+    }
+    for (unsigned i = 0; i < PFL_VISIT_LEFT_REASONS; i++) {
+        if (v->figures.left[i] != 0) {
+            end(v, PFL_VISIT_STUCK);
+            return;
+        }
+    }
+    end(v, PFL_VISIT_DRAINED);
+}
+
+static bool is_newest_first(const struct pfl_visit *v, const Perfleet__Segment *segment)
+{
+    for (size_t i = 0; i < v->conf.newest_first_len; i++) {
+        if (strcmp(v->conf.newest_first[i],
+                   segment->retention != NULL ? segment->retention : "default") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void leave(struct pfl_visit *v, enum pfl_visit_left why)
+{
+    v->figures.left[why]++;
+    v->left = left_names[why];
+}
+
+/* The next segment of the page that this list is about. */
+static void go_on(struct pfl_visit *v)
+{
+    if (v->segments >= PFL_VISIT_SEGMENTS_MAX || v->bytes >= PFL_VISIT_BYTES_MAX) {
+        end(v, PFL_VISIT_MORE);
+        return;
+    }
+    for (; v->at < v->page->n_segment; v->at++) {
+        if (is_newest_first(v, v->page->segment[v->at]) != v->is_newest)
+            continue;
+        if (pfl_segment_check(v->page->segment[v->at]) == NULL) {
+            v->offset = 0;
+            v->step = PFL_VISIT_RESERVE;
+            return;
+        }
+        leave(v, PFL_VISIT_LEFT_MALFORMED);
+    }
+    list_on(v);
+}
+
+static void pass(struct pfl_visit *v)
+{
+    v->at++;
+    go_on(v);
+}
+
+/* Leaves the current one at the host. */
+static void skip(struct pfl_visit *v, enum pfl_visit_left why)
+{
+    leave(v, why);
+    if (v->has_object)
+        v->step = PFL_VISIT_ABORT; /* then passes */
+    else
+        pass(v);
+}
+
+static bool needs_stream(enum pfl_visit_step step)
+{
+    return step == PFL_VISIT_LIST || step == PFL_VISIT_READ || step == PFL_VISIT_RELEASE;
+}
+
+enum pfl_visit_step pfl_visit_take(struct pfl_visit *self)
+{
+    if (self->is_busy)
+        return PFL_VISIT_WAIT;
+    if (self->is_stopped && !self->is_ending)
+        end(self, PFL_VISIT_LOST);
+    self->is_busy = true;
+    if (self->step == PFL_VISIT_READ && self->is_reading)
+        return PFL_VISIT_READ_MORE;
+    if (!needs_stream(self->step) || self->has_stream)
+        return self->step;
+    self->connects++;
+    if (self->connects <= PFL_VISIT_CONNECTS_MAX)
+        return PFL_VISIT_CONNECT;
+    end(self, PFL_VISIT_LOST);
+    return self->step;
+}
+
+/* ---- what came of it ---- */
+
+static void on_connect(struct pfl_visit *v, int rc)
+{
+    v->has_stream = rc == 0;
+    if (rc != 0 && rc != PFL_EAGAIN)
+        end(v, PFL_VISIT_LOST);
+}
+
+static void on_commit(struct pfl_visit *v, int rc)
+{
+    v->has_object = false;
+    if (rc == 0)
+        v->step = PFL_VISIT_DESCRIBE;
+    else if (rc == PFL_EPARSE)
+        skip(v, PFL_VISIT_LEFT_CORRUPT);
+    else
+        end(v, PFL_VISIT_STUCK);
+}
+
+static void on_written(struct pfl_visit *v)
+{
+    v->offset += v->data_len;
+    v->bytes += v->data_len;
+    v->data_len = 0;
+    v->connects = 0;
+    if (v->offset == pfl_visit_get_segment(v)->bytes)
+        v->step = PFL_VISIT_COMMIT;
+    else
+        v->step = PFL_VISIT_READ;
+}
+
+static void on_live(struct pfl_visit *v)
+{
+    const Perfleet__Segment *segment = pfl_visit_get_segment(v);
+
+    v->figures.stored += segment->gap == NULL;
+    v->figures.stored_bytes += segment->bytes;
+    v->figures.gaps += segment->gap != NULL;
+    v->step = PFL_VISIT_RELEASE;
+}
+
+static void on_abort(struct pfl_visit *v)
+{
+    v->has_object = false;
+    if (v->is_ending)
+        v->step = PFL_VISIT_END;
+    else
+        pass(v);
+}
+
+void pfl_visit_on_done(struct pfl_visit *self, int rc)
+{
+    assert(self->is_busy);
+    self->is_busy = false;
+    if (needs_stream(self->step)) {
+        on_connect(self, rc);
+    } else if (self->step == PFL_VISIT_COMMIT) {
+        on_commit(self, rc);
+    } else if (self->step == PFL_VISIT_ABORT) {
+        on_abort(self);
+    } else if (rc != 0) {
+        end(self, PFL_VISIT_STUCK);
+    } else if (self->step == PFL_VISIT_BEGIN) {
+        self->has_object = true;
+        self->step = pfl_visit_get_segment(self)->bytes != 0 ? PFL_VISIT_READ : PFL_VISIT_COMMIT;
+    } else if (self->step == PFL_VISIT_WRITE) {
+        on_written(self);
+    } else if (self->step == PFL_VISIT_DESCRIBE) {
+        self->step = PFL_VISIT_SET_LIVE;
+    } else {
+        assert(self->step == PFL_VISIT_SET_LIVE);
+        on_live(self);
+    }
+}
+
+/* Larger priorities first; else in the order in which the host has them. */
+static void sort(Perfleet__SpoolReply *page)
+{
+    for (size_t i = 1; i < page->n_segment; i++) {
+        Perfleet__Segment *segment = page->segment[i];
+        size_t at = i;
+
+        for (; at > 0 && page->segment[at - 1]->priority < segment->priority; at--)
+            page->segment[at] = page->segment[at - 1];
+        page->segment[at] = segment;
+    }
+}
+
+void pfl_visit_on_list(struct pfl_visit *self, Perfleet__SpoolReply *reply)
+{
+    const Perfleet__Segment *last;
+
+    assert(self->is_busy && self->step == PFL_VISIT_LIST);
+    self->is_busy = false;
+    self->connects = 0;
+    drop_page(self);
+    self->page = reply;
+    self->pages++;
+    if (reply->status != 0 || self->pages > PFL_VISIT_PAGES_MAX) {
+        end(self, PFL_VISIT_STUCK);
+        return;
+    }
+    self->has_more = reply->has_more && reply->n_segment != 0;
+    if (reply->n_segment != 0) {
+        last = reply->segment[reply->n_segment - 1];
+        (void)snprintf(self->after_incarnation, sizeof(self->after_incarnation), "%s",
+                       last->incarnation != NULL ? last->incarnation : "");
+        self->after_number = last->number;
+    }
+    sort(reply);
+    go_on(self);
+}
+
+void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve result)
+{
+    assert(self->is_busy && self->step == PFL_VISIT_RESERVE);
+    self->is_busy = false;
+    if (rc != 0)
+        end(self, PFL_VISIT_STUCK);
+    else if (result == PFL_VISIT_IS_LIVE)
+        self->step = PFL_VISIT_RELEASE;
+    else if (result == PFL_VISIT_CONFLICT)
+        skip(self, PFL_VISIT_LEFT_CONFLICT);
+    else if (result == PFL_VISIT_BUSY)
+        skip(self, PFL_VISIT_LEFT_BUSY);
+    else
+        self->step =
+            pfl_visit_get_segment(self)->gap != NULL ? PFL_VISIT_DESCRIBE : PFL_VISIT_BEGIN;
+}
+
+/* The host does not keep to the protocol: the next request has another stream. */
+static void give_up_stream(struct pfl_visit *v)
+{
+    v->is_reading = false;
+    v->has_stream = false;
+    skip(v, PFL_VISIT_LEFT_CORRUPT);
+}
+
+void pfl_visit_on_data(struct pfl_visit *self, struct pfl_span data, bool has_more)
+{
+    uint64_t missing = pfl_visit_get_segment(self)->bytes - self->offset;
+
+    assert(self->is_busy && self->step == PFL_VISIT_READ);
+    self->is_busy = false;
+    if (data.len > missing || (data.len == missing && has_more) || data.len == 0) {
+        give_up_stream(self);
+        return;
+    }
+    self->is_reading = has_more;
+    self->data_len = data.len;
+    self->step = PFL_VISIT_WRITE;
+}
+
+static void on_released(struct pfl_visit *v, uint32_t status)
+{
+    if (status != 0 && status != STATUS_NOT_FOUND) {
+        skip(v, PFL_VISIT_LEFT_REFUSED);
+        return;
+    }
+    v->figures.released++;
+    v->segments++;
+    v->connects = 0;
+    pass(v);
+}
+
+void pfl_visit_on_status(struct pfl_visit *self, uint32_t status)
+{
+    assert(self->is_busy && (self->step == PFL_VISIT_READ || self->step == PFL_VISIT_RELEASE));
+    self->is_busy = false;
+    if (self->step == PFL_VISIT_RELEASE) {
+        on_released(self, status);
+        return;
+    }
+    self->is_reading = false;
+    if (status == STATUS_NOT_FOUND) /* its quota was faster, and left a gap */
+        self->step = PFL_VISIT_ABORT;
+    else
+        skip(self, PFL_VISIT_LEFT_REFUSED);
+}
+
+void pfl_visit_on_lost(struct pfl_visit *self)
+{
+    if (!self->has_stream)
+        return;
+    self->has_stream = false;
+    self->is_reading = false;
+    if (self->is_busy && needs_stream(self->step))
+        self->is_busy = false;
+}
+
+void pfl_visit_stop(struct pfl_visit *self)
+{
+    self->is_stopped = true;
+    if (self->is_busy && needs_stream(self->step))
+        self->is_busy = false;
+}
+
+/* ---- what the steps are about ---- */
+
+void pfl_visit_get_list(const struct pfl_visit *self,
+                        Perfleet__SpoolRequest__ListSegments *ret_list)
+{
+    perfleet__spool_request__list_segments__init(ret_list);
+    ret_list->has_newest_first = true;
+    ret_list->newest_first = self->is_newest;
+    if (self->after_incarnation[0] == '\0')
+        return;
+    ret_list->after_incarnation = (char *)(uintptr_t)self->after_incarnation;
+    ret_list->has_after_number = true;
+    ret_list->after_number = self->after_number;
+}
+
+Perfleet__Segment *pfl_visit_get_segment(const struct pfl_visit *self)
+{
+    return self->page->segment[self->at];
+}
+
+uint64_t pfl_visit_get_offset(const struct pfl_visit *self)
+{
+    return self->offset;
+}
+
+enum pfl_visit_end pfl_visit_get_end(const struct pfl_visit *self)
+{
+    return self->end;
+}
+
+const struct pfl_visit_figures *pfl_visit_get_figures(const struct pfl_visit *self)
+{
+    return &self->figures;
+}
+
+const char *pfl_visit_take_left(struct pfl_visit *self)
+{
+    const char *left = self->left;
+
+    self->left = NULL;
+    return left;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which host is visited next: fairness, bounds, waits. */
+#include "collector/pull/host_queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "tests/support/sweep.h"
+
+static struct pfl_host_queue *queue;
+
+static int setup(void **state)
+{
+    (void)state;
+    return pfl_host_queue_new(2, &queue);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    pfl_host_queue_free(queue);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+static void set(const char *name, uint64_t segments)
+{
+    struct pfl_queued_host_state s = {
+        .name = name, .is_connected = true, .segments = segments, .bytes = segments};
+
+    assert_int_equal(pfl_host_queue_set(queue, &s, 0), 0);
+}
+
+static void leave(const char *name, unsigned relay)
+{
+    struct pfl_queued_host_state s = {.name = name, .relay = relay};
+
+    assert_int_equal(pfl_host_queue_set(queue, &s, 0), 0);
+}
+
+static struct pfl_queued_host *take(const char *name, uint64_t now_ms)
+{
+    struct pfl_queued_host *host = pfl_host_queue_take(queue, now_ms);
+
+    if (name == NULL) {
+        assert_null(host);
+        return NULL;
+    }
+    assert_non_null(host);
+    assert_string_equal(pfl_queued_host_get_name(host), name);
+    return host;
+}
+
+static void hosts_take_turns_and_visits_are_bounded(void **state)
+{
+    struct pfl_queued_host *a;
+    struct pfl_queued_host *b;
+
+    (void)state;
+    set("a", 1000000);
+    set("b", 1);
+    set("c", 1);
+    set("idle", 0);
+    a = take("a", 0);
+    b = take("b", 0);
+    take(NULL, 0);
+    pfl_host_queue_give(queue, a, PFL_VISIT_MORE, 0, 0);
+    pfl_host_queue_give(queue, b, PFL_VISIT_DRAINED, 0, 0);
+    b = take("c", 0); /* before the one that has so much */
+    a = take("a", 0);
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, 0, 0);
+    pfl_host_queue_give(queue, b, PFL_VISIT_DRAINED, 0, 0);
+    take(NULL, 0);
+}
+
+static void what_changed_during_a_visit_is_visited_again(void **state)
+{
+    struct pfl_queued_host *a;
+
+    (void)state;
+    set("a", 3);
+    a = take("a", 0);
+    set("a", 1); /* one more was finished */
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, 0, 0);
+    a = take("a", 0);
+    set("a", 0);
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, 0, 0);
+    take(NULL, 0);
+    set("a", 1);
+    a = take("a", 0);
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, 0, 0);
+}
+
+static void
+a_failure_waits_longer_each_time_and_a_change_ends_only_the_wait_of_the_stuck(void **state)
+{
+    struct pfl_queued_host *a;
+    uint64_t now_ms = 0;
+
+    (void)state;
+    set("a", 3);
+    for (unsigned i = 0; i < 20; i++) {
+        uint64_t before_ms = now_ms;
+
+        a = take("a", now_ms);
+        pfl_host_queue_give(queue, a, PFL_VISIT_LOST, now_ms, UINT64_MAX / 2);
+        take(NULL, now_ms);
+        set("a", 4 + i);
+        take(NULL, now_ms);
+        now_ms = pfl_host_queue_get_next_ms(queue);
+        assert_in_range(now_ms - before_ms, 1, PFL_HOST_QUEUE_WAIT_MAX_MS);
+    }
+    a = take("a", now_ms);
+    pfl_host_queue_give(queue, a, PFL_VISIT_STUCK, now_ms, UINT64_MAX / 2);
+    take(NULL, now_ms);
+    set("a", 99);
+    a = take("a", now_ms);
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, now_ms, 0);
+}
+
+static void a_host_is_known_while_a_relay_has_it(void **state)
+{
+    struct pfl_queued_host_state s = {
+        .name = "a", .relay = 3, .is_connected = true, .segments = 1, .bytes = 1};
+    struct pfl_host_queue_figures f;
+    struct pfl_queued_host *a;
+
+    (void)state;
+    set("a", 1);
+    assert_int_equal(pfl_host_queue_set(queue, &s, 0), 0);
+    a = take("a", 0);
+    assert_int_equal(pfl_queued_host_get_relay(a, 0), 3);
+    assert_int_equal(pfl_queued_host_get_relay(a, 3), 0);
+    pfl_host_queue_forget_relay(queue, 0);
+    assert_int_equal(pfl_queued_host_get_relay(a, 3), 3);
+    leave("a", 3);
+    assert_int_equal(pfl_queued_host_get_relay(a, 3), PFL_HOST_QUEUE_RELAYS_MAX);
+    pfl_host_queue_give(queue, a, PFL_VISIT_MORE, 0, 0);
+    pfl_host_queue_get_figures(queue, &f);
+    assert_int_equal(f.hosts, 0);
+    leave("unknown", 0);
+}
+
+static void hosts_without_reported_segments_are_asked_now_and_then(void **state)
+{
+    struct pfl_queued_host *a;
+
+    (void)state;
+    set("a", 0);
+    take(NULL, PFL_HOST_QUEUE_REVISIT_MS - 1);
+    assert_int_equal(pfl_host_queue_get_next_ms(queue), PFL_HOST_QUEUE_REVISIT_MS);
+    a = take("a", PFL_HOST_QUEUE_REVISIT_MS);
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, PFL_HOST_QUEUE_REVISIT_MS, 0);
+    take(NULL, PFL_HOST_QUEUE_REVISIT_MS);
+}
+
+static void more_hosts_than_the_table_has_and_bad_names_are_refused(void **state)
+{
+    struct pfl_queued_host_state s = {.is_connected = true};
+    char name[16];
+
+    (void)state;
+    s.name = name;
+    for (unsigned i = 0; i < PFL_HOST_QUEUE_HOSTS_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "h%u", i);
+        assert_int_equal(pfl_host_queue_set(queue, &s, 0), 0);
+    }
+    s.name = "one-more";
+    assert_int_equal(pfl_host_queue_set(queue, &s, 0), PFL_ELIMIT);
+    s.name = "../x";
+    assert_int_equal(pfl_host_queue_set(queue, &s, 0), PFL_EINVAL);
+}
+
+static int sweep_body(void *arg)
+{
+    struct pfl_queued_host_state s = {.name = "a", .is_connected = true};
+    struct pfl_host_queue *t;
+    int rc = pfl_host_queue_new(1, &t);
+
+    (void)arg;
+    if (rc != 0)
+        return rc;
+    rc = pfl_host_queue_set(t, &s, 0);
+    pfl_host_queue_free(t);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    pfl_sweep(sweep_body, NULL, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(hosts_take_turns_and_visits_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_changed_during_a_visit_is_visited_again, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            a_failure_waits_longer_each_time_and_a_change_ends_only_the_wait_of_the_stuck, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(a_host_is_known_while_a_relay_has_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(hosts_without_reported_segments_are_asked_now_and_then,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(more_hosts_than_the_table_has_and_bad_names_are_refused,
+                                        setup, teardown),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
