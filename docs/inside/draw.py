@@ -96,7 +96,7 @@ PICTURES = {
         ("shared_memory", 2, 0, 1, "room", ["writers, chunks,", "packets"]),
         ("ipc", 2, 1, 1, "room", ["connection, requests,", "commands, commits"]),
         ("perfleetd, traced", 3, 0, 2, "outside", ["producer socket"]),
-        ("platform", 2, 2, 1, "room", ["clock, guard,", "fork, heap"]),
+        ("platform", 2, 2, 1, "room", ["clock, reentrancy,", "fork, heap"]),
     ], [("your program", "track_event"), ("your program", "data_source"),
         ("track_event", "data_source"), ("track_event", "shared_memory"),
         ("data_source", "ipc"), ("shared_memory", "ipc"), ("shared_memory", "perfleetd, traced"),

@@ -18,8 +18,8 @@
 #include "perfetto/data_source_config.fields.h"
 #include "producer/data_source/threads.h"
 #include "producer/platform/fork.h"
-#include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
+#include "producer/platform/reentrancy.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pfl_source *list;                   /* guarded by list_lock */
@@ -349,7 +349,7 @@ int pfl_source_open_writer(struct pfl_source *self, uint32_t instance,
     bool is_usable;
     int rc;
 
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     pthread_mutex_lock(&self->lock);
     /* While stopping the program may still write its last words. */
     is_usable =
@@ -364,7 +364,7 @@ int pfl_source_open_writer(struct pfl_source *self, uint32_t instance,
         pfl_arbiter_ref(conf.arbiter);
     }
     pthread_mutex_unlock(&self->lock);
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
     if (!is_usable)
         return PFL_EINVAL;
     rc = pfl_trace_writer_new(&conf, ret_writer);

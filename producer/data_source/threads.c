@@ -17,8 +17,8 @@
 #include "producer/data_source/layer.h"
 #include "producer/data_source/source.h"
 #include "producer/platform/fork.h"
-#include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
+#include "producer/platform/reentrancy.h"
 
 #define PLACES (PFL_SOURCES_IN_PROCESS * PERFLEET_MAX_INSTANCES)
 
@@ -36,7 +36,7 @@ struct table {
 static struct life lives[PLACES];
 static _Atomic(uint64_t) last_generation;
 static _Thread_local struct table *table_of_thread;
-_Thread_local volatile uint32_t pfl_guard_depth;
+_Thread_local volatile uint32_t pfl_reentrancy_depth;
 static pthread_key_t key; /* only for its destructor */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static bool has_key;
@@ -87,12 +87,12 @@ static void free_table(void *arg)
 
     if (pfl_fork_is_child())
         return;
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     for (uint32_t i = 0; i < PLACES; i++)
         pfl_trace_writer_free(table->writers[i]);
     pfl_heap_unmap(table, sizeof(*table));
     table_of_thread = NULL;
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 static void make_key(void)
@@ -177,15 +177,15 @@ struct perfleet_writer *perfleet_block_next_(struct perfleet_block *block)
 {
     if (block->writer != NULL) {
         end_packet(block->writer);
-    } else if (pfl_guard_is_inside()) {
+    } else if (pfl_reentrancy_is_inside()) {
         block->left = 0;
         return NULL;
     } else {
-        pfl_guard_enter();
+        pfl_reentrancy_enter();
     }
     block->writer = next_writer((struct pfl_source *)(void *)block->source, &block->left);
     if (block->writer == NULL)
-        pfl_guard_leave();
+        pfl_reentrancy_leave();
     return block->writer;
 }
 
@@ -193,31 +193,30 @@ void perfleet_block_leave_(struct perfleet_block *block)
 {
     end_packet(block->writer);
     block->writer = NULL;
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 void pfl_source_flush_thread(void)
 {
     struct table *table = table_of_thread;
 
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     for (uint32_t i = 0; table != NULL && i < PLACES; i++) {
         if (table->writers[i] != NULL)
             perfleet_writer_flush(pfl_trace_writer_get_public(table->writers[i]));
     }
     pfl_layer_flush_thread();
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 void pfl_source_drop_thread(void)
 {
     pfl_layer_drop_thread();
-    /* A signal's handler may trace as soon as the guard is left: the key is then its new table's.
-     */
-    pfl_guard_enter();
+    /* A signal handler may trace after pfl_reentrancy_leave: the key is then its new table's. */
+    pfl_reentrancy_enter();
     if (table_of_thread != NULL) {
         pthread_setspecific(key, NULL);
         free_table(table_of_thread);
     }
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }

@@ -7,11 +7,12 @@
  * registered. Then poll: commands become callbacks; finished memory is committed when its batch is
  * due.
  *
- * Failures: any error of the link, a refused greeting, malformed messages: everything of this
+ * Failures: any error of the connection, a refused greeting, malformed messages: everything of this
  * connection ends (instances stop, its memory is dead for writers) and a new one is tried after 1
  * s, 2 s, ... 10 s, then every 30 s. A method that the service lacks is not called. Ownership: this
- * thread owns the link and a reference on the arbiter. Locks are never held while the program's
- * callbacks run. Limits: the link's queue; commits wait until earlier ones have left.
+ * thread owns the connection and a reference on the arbiter. Locks are never held while the
+ * program's callbacks run. Limits: the connection's queue; commits wait until earlier ones have
+ * left.
  */
 #include "producer/ipc/client.h"
 
@@ -44,7 +45,7 @@ static void on_bind_reply(struct perfleet *p, struct pfl_span body)
         p->service.method_ids[PFL_IPC_INITIALIZE_CONNECTION] == 0 ||
         p->service.method_ids[PFL_IPC_GET_ASYNC_COMMAND] == 0 ||
         p->service.method_ids[PFL_IPC_COMMIT_DATA] == 0) {
-        p->link.has_failed = true;
+        p->connection.has_failed = true;
         return;
     }
     p->state = PFL_CLIENT_GREETING;
@@ -56,7 +57,7 @@ static void on_own_memory_refused(struct perfleet *p)
 {
     pfl_startups_drop_memory(p);
     p->is_refused = true;
-    p->link.has_failed = true;
+    p->connection.has_failed = true;
 }
 
 static void on_greeting_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
@@ -71,15 +72,15 @@ static void on_greeting_reply(struct perfleet *p, const struct pfl_ipc_reply *re
             p->is_own_adopted = f.value != 0;
     }
     if (!reply->is_success || r.failed)
-        p->link.has_failed = true;
+        p->connection.has_failed = true;
     else if (p->own_fd >= 0 && !p->is_own_adopted && !p->is_emulated)
         on_own_memory_refused(p);
-    if (p->link.has_failed)
+    if (p->connection.has_failed)
         return;
     pfl_startups_drop_memory(p); /* the service has it now */
     p->state = PFL_CLIENT_READY;
     if (p->arbiter != NULL)
-        pfl_arbiter_set_online(p->arbiter, true, p->link.fd);
+        pfl_arbiter_set_online(p->arbiter, true, p->connection.fd);
     p->retries = 0;
     pfl_note("connected as %s%s", p->conf.producer_name,
              p->is_emulated ? ", without shared memory" : "");
@@ -105,12 +106,12 @@ static void on_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
     if (reply->kind == PFL_IPC_BIND_REPLY) {
         on_bind_reply(p, reply->body);
     } else if (p->state == PFL_CLIENT_BINDING) {
-        p->link.has_failed = p->link.has_failed || is_error;
+        p->connection.has_failed = p->connection.has_failed || is_error;
     } else if (reply->request_id == p->greeting_request) {
         on_greeting_reply(p, reply);
     } else if (reply->request_id == p->command_request) {
         if (is_error || !reply->is_success || !reply->has_more)
-            p->link.has_failed = true;
+            p->connection.has_failed = true;
         else
             pfl_commands_do(p, reply->body);
     } else if (p->sync_request != 0 && reply->request_id == p->sync_request) {
@@ -118,14 +119,14 @@ static void on_reply(struct perfleet *p, const struct pfl_ipc_reply *reply)
     }
 }
 
-static void read_link(struct perfleet *p)
+static void read_connection(struct perfleet *p)
 {
     struct pfl_ipc_reply reply;
     struct pfl_span frame;
 
-    pfl_link_read(&p->link);
+    pfl_connection_read(&p->connection);
     /* Frames that came before the end of the stream still count. */
-    while (!pfl_fork_is_child() && pfl_link_next_frame(&p->link, &frame)) {
+    while (!pfl_fork_is_child() && pfl_connection_next_frame(&p->connection, &frame)) {
         if (pfl_ipc_parse_frame(frame, &reply) == 0 && reply.kind != PFL_IPC_OTHER)
             on_reply(p, &reply);
     }
@@ -287,7 +288,7 @@ static void disconnect(struct perfleet *p)
     p->state = PFL_CLIENT_AWAY;
     p->sync_request = 0;
     p->commit_at_ms = 0;
-    pfl_link_close(&p->link);
+    pfl_connection_close(&p->connection);
 }
 
 static void schedule_retry(struct perfleet *p)
@@ -324,7 +325,7 @@ static void try_connect(struct perfleet *p)
 
     if (pfl_clock_monotonic_ms() < p->retry_at_ms)
         return;
-    rc = pfl_link_open(&p->link, &p->address, why);
+    rc = pfl_connection_open(&p->connection, &p->address, why);
     note_attempt(p, rc, why);
     pthread_mutex_lock(&p->lock);
     memcpy(p->refusal, why, sizeof(why));
@@ -335,12 +336,12 @@ static void try_connect(struct perfleet *p)
     }
     p->state = PFL_CLIENT_BINDING;
     if (p->arbiter != NULL)
-        pfl_arbiter_set_online(p->arbiter, false, p->link.fd);
+        pfl_arbiter_set_online(p->arbiter, false, p->connection.fd);
     p->last_request = 1;
     p->greeting_request = p->command_request = 0;
-    w = pfl_link_reserve(&p->link, PFL_REQUESTS_FRAME_ROOM);
+    w = pfl_connection_reserve(&p->connection, PFL_REQUESTS_FRAME_ROOM);
     pfl_ipc_encode_bind(&w, p->last_request);
-    pfl_link_commit(&p->link, &w);
+    pfl_connection_commit(&p->connection, &w);
 }
 
 static int poll_timeout_ms(struct perfleet *p)
@@ -363,7 +364,7 @@ static void wait_for_events(struct perfleet *p)
 {
     struct pollfd fds[2] = {
         {.fd = p->wake_fd, .events = POLLIN},
-        {.fd = p->state == PFL_CLIENT_AWAY ? -1 : p->link.fd, .events = POLLIN},
+        {.fd = p->state == PFL_CLIENT_AWAY ? -1 : p->connection.fd, .events = POLLIN},
     };
     uint64_t count;
     ssize_t n;
@@ -377,13 +378,13 @@ static void wait_for_events(struct perfleet *p)
         (void)n;
     }
     if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
-        read_link(p);
+        read_connection(p);
 }
 
 /* The last things of a connection that the program ends. */
 static void say_goodbye(struct perfleet *p)
 {
-    if (p->state == PFL_CLIENT_READY && !p->link.has_failed) {
+    if (p->state == PFL_CLIENT_READY && !p->connection.has_failed) {
         stop_sources(p);
         pfl_source_drop_thread();
         pfl_requests_commit(p);
@@ -408,7 +409,7 @@ void *pfl_client_run(void *arg)
         if (pfl_fork_is_child())
             return NULL;
         pfl_commits_turn(p);
-        if (p->state != PFL_CLIENT_AWAY && p->link.has_failed) {
+        if (p->state != PFL_CLIENT_AWAY && p->connection.has_failed) {
             pfl_note("the connection to the tracing service ended%s",
                      p->state == PFL_CLIENT_READY ? "" : " before it was accepted");
             disconnect(p);

@@ -4,7 +4,8 @@
  *
  *   AWAY --socket open, bind sent--> BINDING --InitializeConnection sent--> GREETING --ok--> READY
  *    ^                                  |                                      |              |
- *    +----------- the link failed, or the service refused ---------------------+--------------+
+ *    +----------- the connection failed, or the service refused
+ * ---------------------+--------------+
  *
  * perfleet.c is the program's side (any thread), client.c the thread's side.
  */
@@ -15,8 +16,8 @@
 #include <unistd.h>
 
 #include "producer/data_source/source.h"
+#include "producer/ipc/connection.h"
 #include "producer/ipc/ipc.h"
-#include "producer/ipc/link.h"
 #include "producer/perfleet.h"
 #include "producer/shared_memory/arbiter.h"
 
@@ -42,7 +43,7 @@ struct pfl_client_trigger {
 
 struct perfleet {
     struct perfleet_conf conf; /* producer_name owned, socket NULL */
-    struct pfl_link_address address;
+    struct pfl_connection_address address;
     pthread_t thread;
     int wake_fd; /* eventfd, owned */
 
@@ -64,7 +65,7 @@ struct perfleet {
 
     /* The thread's own. */
     enum pfl_client_state state;
-    struct pfl_link link;
+    struct pfl_connection connection;
     struct pfl_ipc_service service;
     struct pfl_ipc_command command;
     uint64_t last_request;

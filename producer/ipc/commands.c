@@ -97,7 +97,7 @@ static bool make_arbiter(struct perfleet *p, int fd)
     struct pfl_arbiter_conf conf = {
         .page_bytes = (uint32_t)page_bytes,
         .wake_fd = p->wake_fd,
-        .link_fd = p->link.fd,
+        .connection_fd = p->connection.fd,
         .commit_now = pfl_commits_now,
         .commit_here = pfl_commits_here,
         .user = p,
@@ -116,16 +116,16 @@ static bool make_arbiter(struct perfleet *p, int fd)
 
 static void setup_tracing(struct perfleet *p)
 {
-    int fd = pfl_link_take_fd(&p->link);
+    int fd = pfl_connection_take_fd(&p->connection);
 
     /* For memory that we brought along the message is empty; without memory it may be repeated. */
     if (p->arbiter == NULL) {
         if (!make_arbiter(p, fd))
-            p->link.has_failed = true;
+            p->connection.has_failed = true;
     } else if (!p->is_own_adopted && !p->is_emulated) {
-        p->link.has_failed = true;
+        p->connection.has_failed = true;
     }
-    if (p->link.has_failed)
+    if (p->connection.has_failed)
         pfl_foreign_fd_close(fd); /* it may be anything */
     else if (fd >= 0)
         close(fd);
@@ -252,7 +252,7 @@ static void on_clear_command(struct perfleet *p)
 void pfl_commands_do(struct perfleet *p, struct pfl_span body)
 {
     if (pfl_ipc_parse_command(body, &p->command) != 0) {
-        p->link.has_failed = true;
+        p->connection.has_failed = true;
         return;
     }
     switch (p->command.kind) {

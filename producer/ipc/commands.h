@@ -5,7 +5,7 @@
 
 #include "producer/ipc/client.h"
 
-/* One GetAsyncCommandResponse. Malformed: the link fails. */
+/* One GetAsyncCommandResponse. Malformed: the connection fails. */
 void pfl_commands_do(struct perfleet *p, struct pfl_span body);
 /* Commits, and reports that the instance has stopped. */
 void pfl_commands_say_stopped(struct perfleet *p, uint64_t id);

@@ -4,9 +4,10 @@
  *
  * Happy path: the writer that fills the memory to a quarter commits it in its own thread. Smaller
  * amounts wait for the timer of the library's thread, which the first chunk of a batch starts.
- * Bytes that the socket does not accept stay in the link's queue, and only the library's thread
- * waits for it. Failures: those of the link; the library's thread detects and handles them.
- * Ownership: none. The arbiter's send_lock guards the link's outgoing half (requests.c takes it).
+ * Bytes that the socket does not accept stay in the connection's queue, and only the library's
+ * thread waits for it. Failures: those of the connection; the library's thread detects and handles
+ * them. Ownership: none. The arbiter's send_lock guards the connection's outgoing half (requests.c
+ * takes it).
  */
 #include "producer/ipc/commits.h"
 
@@ -19,8 +20,8 @@ void pfl_commits_drain(struct perfleet *p, uint64_t ms)
 {
     uint64_t until = pfl_clock_monotonic_ms() + ms;
 
-    while (pfl_requests_send(p) > 0 && !p->link.has_failed) {
-        struct pollfd fd = {.fd = p->link.fd, .events = POLLOUT};
+    while (pfl_requests_send(p) > 0 && !p->connection.has_failed) {
+        struct pollfd fd = {.fd = p->connection.fd, .events = POLLOUT};
         uint64_t now = pfl_clock_monotonic_ms();
 
         if (now >= until)
@@ -37,7 +38,7 @@ bool pfl_commits_now(void *user)
         return false; /* startup: there is no service that makes room */
     pfl_requests_commit(p);
     pfl_commits_drain(p, 100);
-    return !p->link.has_failed;
+    return !p->connection.has_failed;
 }
 
 bool pfl_commits_here(void *user)

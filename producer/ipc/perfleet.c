@@ -76,7 +76,7 @@ static void free_connection(struct perfleet *p)
         pfl_heap_free(p->triggers[i].name);
     if (p->wake_fd >= 0)
         close(p->wake_fd);
-    pfl_link_close(&p->link);
+    pfl_connection_close(&p->connection);
     pfl_startups_drop_memory(p);
     pfl_arbiter_unref(p->arbiter);
     pthread_cond_destroy(&p->changed);
@@ -120,7 +120,7 @@ static int start_thread(struct perfleet *p)
 
 int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracing)
 {
-    struct pfl_link_address address;
+    struct pfl_connection_address address;
     struct perfleet *p;
     int rc;
 
@@ -129,7 +129,7 @@ int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracin
     if (conf->producer_name == NULL || conf->producer_name[0] == '\0' ||
         strlen(conf->producer_name) > PFL_SOURCE_NAME_MAX || conf->smb_kb > UINT32_MAX / 1024 ||
         conf->page_kb > UINT32_MAX / 1024 || conf->own_smb_kb > UINT32_MAX / 1024 ||
-        pfl_link_find_address(conf->socket, &address) != 0)
+        pfl_connection_find_address(conf->socket, &address) != 0)
         return PERFLEET_EINVAL;
     if (!pfl_fork_handlers_install())
         return PERFLEET_ESYSTEM;
@@ -138,7 +138,7 @@ int perfleet_open(const struct perfleet_conf *conf, struct perfleet **ret_tracin
     if (p == NULL)
         return PERFLEET_ENOMEM;
     p->wake_fd = p->own_fd = -1;
-    p->link.fd = p->link.recv_fd = p->link.send_fd = -1;
+    p->connection.fd = p->connection.recv_fd = p->connection.send_fd = -1;
     p->address = address;
     p->conf = *conf;
     p->conf.socket = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of the library's thread to the service: appends requests and commits to the link's
+ * Requests of the library's thread to the service: appends requests and commits to the connection's
  * queue.
  *
  * A method that the service lacks is not called. Almost all requests want no reply, because their
  * result would not matter. If a request does not fit into the queue, or memory is missing, the
- * connection ends (link.has_failed); the next one starts again. Nothing here waits.
+ * connection ends (connection.has_failed); the next one starts again. Nothing here waits.
  */
 #include "producer/ipc/requests.h"
 
@@ -45,9 +45,9 @@ static uint64_t invoke(struct perfleet *p, enum pfl_ipc_method method, struct pf
     if (call.method_id == 0)
         return 0;
     call.request_id = ++p->last_request;
-    w = pfl_link_reserve(&p->link, args.len + FRAME_ROOM);
+    w = pfl_connection_reserve(&p->connection, args.len + FRAME_ROOM);
     pfl_ipc_encode_invoke(&w, &call);
-    pfl_link_commit(&p->link, &w);
+    pfl_connection_commit(&p->connection, &w);
     return call.request_id;
 }
 
@@ -92,7 +92,7 @@ static void register_writer(struct perfleet *p, const struct pfl_arbiter_writer_
 void pfl_requests_greet(struct perfleet *p)
 {
     static const char sdk[] = "libperfleet " PFL_VERSION;
-    bool has_own = p->own_fd >= 0 && pfl_link_can_send_fd(&p->link);
+    bool has_own = p->own_fd >= 0 && pfl_connection_can_send_fd(&p->connection);
     uint32_t smb_kb = has_own ? p->conf.own_smb_kb : p->conf.smb_kb;
     uint8_t bytes[ARGS_MAX];
     struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
@@ -112,7 +112,7 @@ void pfl_requests_greet(struct perfleet *p)
                                 : INITIALIZE_CONNECTION_REQUEST__SMB_SCRAPING_ENABLED);
     if (has_own) {
         pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_REQUEST__PRODUCER_PROVIDED_SHMEM, 1);
-        pfl_link_give_fd(&p->link, p->own_fd);
+        pfl_connection_give_fd(&p->connection, p->own_fd);
     }
     pfl_writer_field_bytes(&w, INITIALIZE_CONNECTION_REQUEST__SDK_VERSION, sdk, sizeof(sdk) - 1);
     p->greeting_request = pfl_requests_invoke(p, PFL_IPC_INITIALIZE_CONNECTION,
@@ -135,7 +135,7 @@ static void send_descriptor(struct perfleet *p, enum pfl_ipc_method method,
     more = s->conf.descriptor_fields_bytes;
     args = pfl_heap_zalloc(sizeof(own) + more + 16);
     if (args == NULL) {
-        p->link.has_failed = true; /* the next connection tries again */
+        p->connection.has_failed = true; /* the next connection tries again */
         pthread_mutex_unlock(&p->lock);
         return;
     }
@@ -226,11 +226,12 @@ void pfl_requests_commit(struct perfleet *p)
 
 bool pfl_requests_try_commit(struct perfleet *p, bool *ret_is_rest)
 {
-    if (!p->arbiter->is_online || p->link.has_failed || pfl_link_queued(&p->link) > 0)
+    if (!p->arbiter->is_online || p->connection.has_failed ||
+        pfl_connection_queued(&p->connection) > 0)
         return false;
     commit(p);
-    pfl_link_send(&p->link);
-    *ret_is_rest = p->link.has_failed || pfl_link_queued(&p->link) > 0;
+    pfl_connection_send(&p->connection);
+    *ret_is_rest = p->connection.has_failed || pfl_connection_queued(&p->connection) > 0;
     return true;
 }
 
@@ -239,8 +240,8 @@ size_t pfl_requests_send(struct perfleet *p)
     size_t queued;
 
     lock(p);
-    pfl_link_send(&p->link);
-    queued = pfl_link_queued(&p->link);
+    pfl_connection_send(&p->connection);
+    queued = pfl_connection_queued(&p->connection);
     unlock(p);
     return queued;
 }
@@ -250,7 +251,7 @@ size_t pfl_requests_queued(struct perfleet *p)
     size_t queued;
 
     lock(p);
-    queued = pfl_link_queued(&p->link);
+    queued = pfl_connection_queued(&p->connection);
     unlock(p);
     return queued;
 }

@@ -21,8 +21,8 @@ void pfl_requests_update_source(struct perfleet *p, const struct pfl_source *s);
 void pfl_requests_unregister_source(struct perfleet *p, const struct pfl_source *s);
 /* Sends everything that is pending: opened writers, CommitData, closed writers. */
 void pfl_requests_commit(struct perfleet *p);
-/* Any thread, with the arbiter's send_lock: commits and sends without waiting. False: the link is
- * not idle, nothing was done. `ret_is_rest`: the library's thread must continue. */
+/* Any thread, with the arbiter's send_lock: commits and sends without waiting. False: the
+ * connection is not idle, nothing was done. `ret_is_rest`: the library's thread must continue. */
 bool pfl_requests_try_commit(struct perfleet *p, bool *ret_is_rest);
 /* Sends queued bytes as far as the socket accepts them; returns what is left. */
 size_t pfl_requests_send(struct perfleet *p);

@@ -44,7 +44,7 @@ int pfl_startups_make_memory(struct perfleet *p)
         .smb_bytes = (size_t)p->conf.own_smb_kb * 1024,
         .page_bytes = page_kb * 1024,
         .wake_fd = p->wake_fd,
-        .link_fd = -1,
+        .connection_fd = -1,
         .commit_now = pfl_commits_now,
         .commit_here = pfl_commits_here,
         .user = p,

@@ -51,11 +51,11 @@ int pfl_arbiter_new(const struct pfl_arbiter_conf *conf, struct pfl_arbiter **re
     a->smb.pages = (uint32_t)(conf->smb_bytes / conf->page_bytes);
     a->smb_bytes = conf->smb_bytes;
     a->wake_fd = conf->wake_fd;
-    a->link_fd = conf->link_fd;
+    a->connection_fd = conf->connection_fd;
     a->commit_now = conf->commit_now;
     a->commit_here = conf->commit_here;
     a->user = conf->user;
-    a->is_online = conf->link_fd >= 0;
+    a->is_online = conf->connection_fd >= 0;
     a->commit_thread = pthread_self();
     atomic_init(&a->refs, 1);
     atomic_init(&a->is_dead, 0);
@@ -111,7 +111,7 @@ void pfl_arbiter_kill(struct pfl_arbiter *self)
     /* It says only that; what else changes here is under the locks. */
     atomic_store_explicit(&self->is_dead, 1, memory_order_release);
     self->wake_fd = -1;
-    self->link_fd = -1;
+    self->connection_fd = -1;
     pfl_arbiter_batch_clear(&self->pending);
     pfl_arbiter_batch_clear(&self->held);
     self->pending_bytes = 0;
@@ -129,12 +129,12 @@ void pfl_arbiter_set_commit_thread(struct pfl_arbiter *self)
     self->commit_thread = pthread_self();
 }
 
-void pfl_arbiter_set_online(struct pfl_arbiter *self, bool is_online, int link_fd)
+void pfl_arbiter_set_online(struct pfl_arbiter *self, bool is_online, int connection_fd)
 {
     pthread_mutex_lock(&self->send_lock); /* a writer that sends is waited for */
     pthread_mutex_lock(&self->lock);
     self->is_online = is_online;
-    self->link_fd = link_fd;
+    self->connection_fd = connection_fd;
     pthread_mutex_unlock(&self->lock);
     pthread_mutex_unlock(&self->send_lock);
 }
@@ -538,7 +538,7 @@ void pfl_arbiter_detach_all(void)
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
             munmap(a->smb.base, a->smb_bytes);
         /* A kill in the parent at this very moment was not over: then the number still is ours. */
-        if (a->link_fd >= 0)
-            close(a->link_fd);
+        if (a->connection_fd >= 0)
+            close(a->connection_fd);
     }
 }

@@ -72,7 +72,7 @@ struct pfl_arbiter_conf {
     size_t smb_bytes;
     uint32_t page_bytes; /* pfl_limits_is_layout holds */
     int wake_fd;         /* eventfd, borrowed until pfl_arbiter_kill; -1: none */
-    int link_fd;         /* the connection, borrowed likewise: closed in the child of a fork */
+    int connection_fd;   /* the connection, borrowed likewise: closed in the child of a fork */
     /* Called when a writer on the commit thread finds no chunk: commits pending entries at once.
      * False: the connection is lost. May be NULL. */
     bool (*commit_now)(void *user);
@@ -102,7 +102,7 @@ struct pfl_arbiter {
     struct pfl_reservations reservations;
     size_t pending_bytes;
     int wake_fd;
-    int link_fd; /* read in the child of a fork without the lock */
+    int connection_fd; /* read in the child of a fork without the lock */
     enum pfl_arbiter_due due;
     bool is_timed; /* the commit thread's timer runs: non-urgent entries need not wake it */
     uint64_t patches_lost;
@@ -144,7 +144,7 @@ void pfl_arbiter_resolve(struct pfl_arbiter *self, uint32_t reservation, uint32_
 void pfl_arbiter_set_commit_thread(struct pfl_arbiter *self);
 /* Whether commits can be sent, and the connection that the child of a fork must close. Initially
  * online if the conf has a connection. */
-void pfl_arbiter_set_online(struct pfl_arbiter *self, bool is_online, int link_fd);
+void pfl_arbiter_set_online(struct pfl_arbiter *self, bool is_online, int connection_fd);
 
 /* False: no memory within the limits of the policy. */
 bool pfl_arbiter_get_chunk(struct pfl_arbiter *self, const struct pfl_arbiter_want *want,

@@ -27,8 +27,8 @@
 #include "abi/fragment.h"
 #include "perfetto/trace_packet.fields.h"
 #include "producer/platform/fork.h"
-#include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
+#include "producer/platform/reentrancy.h"
 
 #define LOSS_SMB_FULL   (TRACE_PACKET__DATA_LOSS_PRESENT | TRACE_PACKET__DATA_LOSS_SMB_FULL)
 #define PACKET_MIN_ROOM 12u  /* a size and 8 bytes */
@@ -116,9 +116,9 @@ static bool get_chunk(struct pfl_trace_writer *self, uint16_t packets,
     if (self->is_out_of_room && want.policy == PERFLEET_STALL_THEN_DROP)
         want.policy = PERFLEET_DROP;
     self->lost_bytes = 0;
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     self->is_out_of_room = !pfl_arbiter_get_chunk(self->conf.arbiter, &want, ret_chunk);
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
     if (self->is_out_of_room)
         return false;
     self->next_chunk_id++;
@@ -131,9 +131,9 @@ static void give_chunk(struct pfl_trace_writer *self)
     if (self->is_inflated)
         *self->next = 0; /* the empty fragment of the unused slot */
     self->is_inflated = false;
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     pfl_arbiter_give_chunk(self->conf.arbiter, &self->chunk, self->conf.buffer);
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 static void adopt_chunk(struct pfl_trace_writer *self, const struct pfl_arbiter_chunk *chunk)
@@ -341,9 +341,9 @@ static void send_patch(struct pfl_trace_writer *self, const struct frame *f, uin
     };
 
     pfl_fragment_put_size4(patch.data, size);
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     pfl_arbiter_add_patch(self->conf.arbiter, &patch);
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 void perfleet_end(struct perfleet_writer *w)
@@ -493,9 +493,9 @@ int pfl_trace_writer_new(const struct pfl_trace_writer_conf *conf,
 
     if (self == NULL)
         return PFL_ENOMEM;
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     rc = pfl_arbiter_open_writer(conf->arbiter, conf->buffer, &self->id);
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
     if (rc != 0) {
         pfl_heap_unmap(self, bytes);
         return rc;
@@ -516,7 +516,7 @@ void pfl_trace_writer_free(struct pfl_trace_writer *self)
 
     if (self == NULL || pfl_fork_is_child())
         return;
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     perfleet_writer_flush(&self->pub);
     pfl_arbiter_close_writer(self->conf.arbiter, self->id, self->conf.buffer);
     pfl_arbiter_unref(self->conf.arbiter);
@@ -524,7 +524,7 @@ void pfl_trace_writer_free(struct pfl_trace_writer *self)
         state->on_thread_end(state->user, perfleet_thread_state(&self->pub));
     pfl_heap_unmap(self, mapped_bytes(state));
     pfl_state_unref(state);
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 void *perfleet_session_state(struct perfleet_writer *writer)

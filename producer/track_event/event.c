@@ -9,14 +9,14 @@
  *   packet { timestamp, sequence_flags, track_event { type, ..., (the block) }, interned_data }
  *
  * Failures: no sequence, or no memory to write to: the session is skipped. An event while another
- * is open on this thread (in its block, or in a signal handler) is skipped, too: guard.h.
+ * is open on this thread (in its block, or in a signal handler) is skipped, too: reentrancy.h.
  * Ownership: an event borrows its thread's sequence until its end. No allocation, no lock.
  */
 #include <string.h>
 
 #include "perfetto/trace_packet.fields.h"
 #include "perfetto/track_event.fields.h"
-#include "producer/platform/guard.h"
+#include "producer/platform/reentrancy.h"
 #include "producer/track_event/event_sequence.h"
 #include "producer/track_event/track.h"
 
@@ -168,7 +168,7 @@ static void close_event(struct perfleet_event *ev)
         pfl_event_sequence_write_interned(s);
     perfleet_packet_end(s->w);
     ev->sequence_ = NULL;
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 /* Opens the event in the next session that is to see it. */
@@ -176,11 +176,11 @@ static bool open_next(struct perfleet_event *ev)
 {
     uint64_t now_ns;
 
-    if (pfl_guard_is_inside()) {
+    if (pfl_reentrancy_is_inside()) {
         ev->left_ = 0;
         return false;
     }
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     now_ns = ev->clock_ == PERFLEET_BOOTTIME ? ev->value_ : perfleet_time_ns();
     if (ev->clock_ == PERFLEET_NOW) {
         ev->clock_ = PERFLEET_BOOTTIME; /* the same time in every session */
@@ -195,7 +195,7 @@ static bool open_next(struct perfleet_event *ev)
         if (__builtin_expect(s != NULL && open_event(ev, s, now_ns), 1))
             return true;
     }
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
     return false;
 }
 

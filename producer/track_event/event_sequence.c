@@ -25,8 +25,8 @@
 #include "perfetto/clocks.fields.h"
 #include "perfetto/trace_packet.fields.h"
 #include "producer/platform/fork.h"
-#include "producer/platform/guard.h"
 #include "producer/platform/heap.h"
+#include "producer/platform/reentrancy.h"
 #include "producer/track_event/event_source.h"
 #include "producer/track_event/track.h"
 
@@ -314,12 +314,12 @@ void pfl_event_sequence_drop_thread(void)
 {
     if (pfl_fork_is_child())
         return;
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     for (uint32_t i = 0; i < PERFLEET_MAX_INSTANCES; i++) {
         free_sequence(pfl_event_sequences[i]);
         pfl_event_sequences[i] = NULL;
     }
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 static void on_thread_end(void *arg)

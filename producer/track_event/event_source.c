@@ -17,7 +17,7 @@
 #include "producer/data_source/source.h"
 #include "producer/data_source/threads.h"
 #include "producer/ipc/client.h"
-#include "producer/platform/guard.h"
+#include "producer/platform/reentrancy.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards source and settings */
 static struct pfl_source *source;                        /* borrowed from its connection */
@@ -71,12 +71,12 @@ int pfl_event_source_open_sequence(uint32_t instance, struct pfl_event_sequence 
 
 void pfl_event_source_on_categories(void)
 {
-    pfl_guard_enter();
+    pfl_reentrancy_enter();
     pthread_mutex_lock(&lock);
     if (source != NULL && !atomic_exchange(&is_list_changed, true))
         pfl_client_wake(source->owner);
     pthread_mutex_unlock(&lock);
-    pfl_guard_leave();
+    pfl_reentrancy_leave();
 }
 
 bool pfl_event_source_has_new_categories(void)

@@ -106,10 +106,11 @@ static struct pfl_writer track_event(uint64_t timestamp, uint64_t number)
 
 static uint64_t write_packets(struct pfl_fill_writer *writer, const struct options *o)
 {
-    struct pfl_fill_link *link = writer->link;
+    struct pfl_fill_connection *connection = writer->connection;
     uint64_t timestamp = now_ns(CLOCK_BOOTTIME), n = 0;
 
-    while ((o->packets == 0 || n < o->packets) && !link->is_stopped && !link->is_closed) {
+    while ((o->packets == 0 || n < o->packets) && !connection->is_stopped &&
+           !connection->is_closed) {
         struct pfl_writer w;
 
         if (o->is_track_events)
@@ -119,14 +120,14 @@ static uint64_t write_packets(struct pfl_fill_writer *writer, const struct optio
         pfl_fill_writer_put(writer, packet, (size_t)(w.pos - packet));
         n++;
         if (n % 4096 == 0)
-            pfl_fill_link_pump(link, false);
+            pfl_fill_connection_pump(connection, false);
     }
     return n;
 }
 
 static uint64_t stamp_packets(struct pfl_fill_writer *writer, const struct options *o)
 {
-    struct pfl_fill_link *link = writer->link;
+    struct pfl_fill_connection *connection = writer->connection;
     struct pfl_writer w = begin_test_packet(now_ns(CLOCK_BOOTTIME), 1, o->bytes);
     uint64_t chunks = 0, n = 0;
 
@@ -135,10 +136,11 @@ static uint64_t stamp_packets(struct pfl_fill_writer *writer, const struct optio
         fprintf(stderr, "bench_fill: a stamped packet has to fit into a chunk\n");
         exit(2);
     }
-    while ((o->packets == 0 || n < o->packets) && !link->is_stopped && !link->is_closed) {
+    while ((o->packets == 0 || n < o->packets) && !connection->is_stopped &&
+           !connection->is_closed) {
         n += pfl_fill_writer_stamp(writer);
         if (++chunks % 64 == 0)
-            pfl_fill_link_pump(link, false);
+            pfl_fill_connection_pump(connection, false);
     }
     return n;
 }
@@ -146,10 +148,10 @@ static uint64_t stamp_packets(struct pfl_fill_writer *writer, const struct optio
 /* Answers the service until a start; false when stdin or the service ends. */
 static bool wait_for_start(struct pfl_fill_writer *writer, uint32_t starts)
 {
-    struct pfl_fill_link *link = writer->link;
+    struct pfl_fill_connection *connection = writer->connection;
 
-    while (!link->is_closed && link->starts == starts) {
-        struct pollfd fds[2] = {{.fd = link->fd, .events = POLLIN},
+    while (!connection->is_closed && connection->starts == starts) {
+        struct pollfd fds[2] = {{.fd = connection->fd, .events = POLLIN},
                                 {.fd = STDIN_FILENO, .events = POLLIN}};
         char byte;
 
@@ -158,29 +160,29 @@ static bool wait_for_start(struct pfl_fill_writer *writer, uint32_t starts)
         if (fds[1].revents != 0 && read(STDIN_FILENO, &byte, 1) <= 0)
             return false;
         if (fds[0].revents != 0)
-            pfl_fill_link_pump(link, false);
-        if (link->flush_request_id != 0)
+            pfl_fill_connection_pump(connection, false);
+        if (connection->flush_request_id != 0)
             pfl_fill_writer_flush(writer);
     }
-    return !link->is_closed;
+    return !connection->is_closed;
 }
 
-static void run(struct pfl_fill_link *link, const struct options *o)
+static void run(struct pfl_fill_connection *connection, const struct options *o)
 {
     static struct pfl_fill_writer writer;
     uint32_t starts = 0;
 
-    pfl_fill_writer_init(&writer, link, 1);
+    pfl_fill_writer_init(&writer, connection, 1);
     writer.writers = (uint16_t)o->writers;
     writer.is_watching = o->is_watching;
     while (wait_for_start(&writer, starts)) {
         uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), stalls = writer.stalls, chunks = writer.chunks;
         uint64_t packets, ns;
 
-        starts = link->starts;
+        starts = connection->starts;
         packets = o->is_stamped ? stamp_packets(&writer, o) : write_packets(&writer, o);
         pfl_fill_writer_flush(&writer);
-        pfl_fill_link_sync(link);
+        pfl_fill_connection_sync(connection);
         ns = now_ns(CLOCK_MONOTONIC) - begin_ns;
         printf("packets=%llu chunks=%llu stalls=%llu fill_seconds=%.4f\n",
                (unsigned long long)packets, (unsigned long long)(writer.chunks - chunks),
@@ -217,17 +219,17 @@ static bool parse_options(struct options *o, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct options o = {.bytes = 512, .source = "perfleet.bench"};
-    struct pfl_fill_link link;
+    struct pfl_fill_connection connection;
 
     if (argc < 2 || !parse_options(&o, argc, argv)) {
         fprintf(stderr, "usage: bench_fill SOCKET [--packets N] [--bytes B] [--track-events] "
                         "[--smb-kb K] [--source NAME] [--writers N] [--watch] [--stamped]\n");
         return 2;
     }
-    pfl_fill_link_init(&link, argv[1], o.source, o.smb_kb);
+    pfl_fill_connection_init(&connection, argv[1], o.source, o.smb_kb);
     printf("registered=%s\n", o.source);
     fflush(stdout);
-    run(&link, &o);
-    pfl_fill_link_fini(&link);
+    run(&connection, &o);
+    pfl_fill_connection_fini(&connection);
     return 0;
 }

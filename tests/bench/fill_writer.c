@@ -34,11 +34,11 @@ enum {
     MOVE_MAX_BYTES = 20,
 };
 
-void pfl_fill_writer_init(struct pfl_fill_writer *self, struct pfl_fill_link *link,
+void pfl_fill_writer_init(struct pfl_fill_writer *self, struct pfl_fill_connection *connection,
                           uint16_t writer_id)
 {
     memset(self, 0, sizeof(*self));
-    self->link = link;
+    self->connection = connection;
     self->writer_id = writer_id;
     self->chunk_id = PFL_CHUNK_ID_FIRST;
     self->commit = pfl_writer_of(self->commit_room, sizeof(self->commit_room));
@@ -46,13 +46,14 @@ void pfl_fill_writer_init(struct pfl_fill_writer *self, struct pfl_fill_link *li
 
 static void send_commit(struct pfl_fill_writer *self)
 {
-    struct pfl_fill_link *link = self->link;
+    struct pfl_fill_connection *connection = self->connection;
 
-    if (link->flush_request_id != 0)
-        pfl_writer_field_varint(&self->commit, COMMIT_FLUSH_REQUEST_ID, link->flush_request_id);
-    link->flush_request_id = 0;
-    pfl_fill_link_commit(
-        link, pfl_span_of(self->commit_room, (size_t)(self->commit.pos - self->commit_room)));
+    if (connection->flush_request_id != 0)
+        pfl_writer_field_varint(&self->commit, COMMIT_FLUSH_REQUEST_ID,
+                                connection->flush_request_id);
+    connection->flush_request_id = 0;
+    pfl_fill_connection_commit(
+        connection, pfl_span_of(self->commit_room, (size_t)(self->commit.pos - self->commit_room)));
     self->commit = pfl_writer_of(self->commit_room, sizeof(self->commit_room));
     self->pending = 0;
 }
@@ -64,18 +65,18 @@ static void note_for_commit(struct pfl_fill_writer *self)
 
     pfl_writer_field_varint(&move, MOVE_PAGE, self->page);
     pfl_writer_field_varint(&move, MOVE_CHUNK, 0);
-    pfl_writer_field_varint(&move, MOVE_TARGET_BUFFER, self->link->target_buffer);
+    pfl_writer_field_varint(&move, MOVE_TARGET_BUFFER, self->connection->target_buffer);
     pfl_writer_field_bytes(&self->commit, COMMIT_MOVE, room, (size_t)(move.pos - room));
     self->pending++;
-    if (self->pending * 2 >= self->link->smb.pages || self->commit.left < 2 * MOVE_MAX_BYTES)
+    if (self->pending * 2 >= self->connection->smb.pages || self->commit.left < 2 * MOVE_MAX_BYTES)
         send_commit(self);
 }
 
 static void complete_chunk(struct pfl_fill_writer *self)
 {
-    struct pfl_page_header *page = pfl_smb_page(&self->link->smb, self->page);
+    struct pfl_page_header *page = pfl_smb_page(&self->connection->smb, self->page);
     struct pfl_chunk_header *chunk =
-        pfl_smb_chunk(&self->link->smb, self->page, pfl_page_bitmap(page), 0);
+        pfl_smb_chunk(&self->connection->smb, self->page, pfl_page_bitmap(page), 0);
 
     if (chunk == NULL) {
         fprintf(stderr, "bench_fill: the service took a chunk that is being written\n");
@@ -87,7 +88,7 @@ static void complete_chunk(struct pfl_fill_writer *self)
     note_for_commit(self);
     self->chunk_id++;
     self->chunks++;
-    self->page = (self->page + 1) % self->link->smb.pages;
+    self->page = (self->page + 1) % self->connection->smb.pages;
     self->pos = NULL;
 }
 
@@ -120,7 +121,7 @@ static void wait_for_page(struct pfl_fill_writer *self, struct pfl_page_header *
         if (self->pending > 0)
             send_commit(self);
         nanosleep(&nap, NULL);
-        pfl_fill_link_pump(self->link, false);
+        pfl_fill_connection_pump(self->connection, false);
         return;
     }
     do {
@@ -132,26 +133,26 @@ static void wait_for_page(struct pfl_fill_writer *self, struct pfl_page_header *
         send_commit(self);
     else
         nanosleep(&nap, NULL);
-    pfl_fill_link_pump(self->link, false);
+    pfl_fill_connection_pump(self->connection, false);
 }
 
 static void take_chunk(struct pfl_fill_writer *self, uint32_t flags)
 {
-    struct pfl_page_header *page = pfl_smb_page(&self->link->smb, self->page);
+    struct pfl_page_header *page = pfl_smb_page(&self->connection->smb, self->page);
     struct pfl_chunk_header *chunk;
     uint32_t bitmap = 0;
 
     while (!pfl_state_try_partition(page, PFL_PAGE_DIV1)) {
-        if (self->link->is_closed) {
+        if (self->connection->is_closed) {
             fprintf(stderr, "bench_fill: the service has gone\n");
             exit(1);
         }
         wait_for_page(self, page);
     }
     (void)pfl_state_begin_write(page, 0, &bitmap);
-    chunk = pfl_smb_chunk(&self->link->smb, self->page, bitmap, 0);
+    chunk = pfl_smb_chunk(&self->connection->smb, self->page, bitmap, 0);
     self->pos = pfl_chunk_payload(chunk);
-    self->end = self->pos + pfl_page_payload_bytes(self->link->smb.page_bytes, bitmap);
+    self->end = self->pos + pfl_page_payload_bytes(self->connection->smb.page_bytes, bitmap);
     self->count = 0;
     self->flags = flags;
 }
@@ -190,8 +191,8 @@ void pfl_fill_writer_put(struct pfl_fill_writer *self, const uint8_t *packet, si
 void pfl_fill_writer_prepare(struct pfl_fill_writer *self, const uint8_t *packet, size_t bytes)
 {
     size_t whole = PFL_FRAGMENT_SIZE_BYTES + bytes;
-    size_t payload_bytes =
-        pfl_page_payload_bytes(self->link->smb.page_bytes, PFL_PAGE_DIV1 << PFL_PAGE_LAYOUT_SHIFT);
+    size_t payload_bytes = pfl_page_payload_bytes(self->connection->smb.page_bytes,
+                                                  PFL_PAGE_DIV1 << PFL_PAGE_LAYOUT_SHIFT);
 
     while (self->stamp_bytes + whole <= payload_bytes &&
            self->stamp_packets < PFL_CHUNK_PACKETS_MAX) {

@@ -7,12 +7,12 @@
 #ifndef PFL_TESTS_BENCH_FILL_WRITER_H
 #define PFL_TESTS_BENCH_FILL_WRITER_H
 
-#include "tests/bench/fill_link.h"
+#include "tests/bench/fill_connection.h"
 
 #define PFL_FILL_COMMIT_BYTES 32768u
 
 struct pfl_fill_writer {
-    struct pfl_fill_link *link; /* borrowed for the writer's life */
+    struct pfl_fill_connection *connection; /* borrowed for the writer's life */
     uint16_t writer_id;
     bool is_watching;          /* when the memory is full, it does not sleep at once */
     uint16_t writers;          /* 0 or 1: one; else ids from 1 take turns, a chunk each */
@@ -33,7 +33,7 @@ struct pfl_fill_writer {
     uint32_t stamp_packets;
 };
 
-void pfl_fill_writer_init(struct pfl_fill_writer *self, struct pfl_fill_link *link,
+void pfl_fill_writer_init(struct pfl_fill_writer *self, struct pfl_fill_connection *connection,
                           uint16_t writer_id);
 void pfl_fill_writer_put(struct pfl_fill_writer *self, const uint8_t *packet, size_t bytes);
 /* As much of a chunk as it holds of these packets, one after the other: a chunk to stamp. */

@@ -5,7 +5,7 @@
  * Happy path: EnableTracing and a GetTraceStats behind it, which is the baseline and shows that the
  * session exists; then what the schedule says. Each method waits for its answer, Flush excepted.
  * Buffers ask for V2 semantics (experimental_mode 1), snapshots come once an hour.
- * Failures are the link's; refusals are lines of the outcome.
+ * Failures are the connection's; refusals are lines of the outcome.
  */
 #include "tests/differential/consumer.h"
 
@@ -34,12 +34,12 @@ void diff_consumer_open(struct diff_consumer *self, const char *socket_path, uin
 {
     *self = (struct diff_consumer){.session = session, .out = out};
     pfl_buf_init(&self->packet, PACKET_MAX);
-    diff_link_open(&self->link, socket_path, "ConsumerPort");
+    diff_connection_open(&self->connection, socket_path, "ConsumerPort");
 }
 
 void diff_consumer_close(struct diff_consumer *self)
 {
-    diff_link_close(&self->link);
+    diff_connection_close(&self->connection);
     pfl_buf_fini(&self->packet);
     self->is_started = false;
     self->is_flushing = false;
@@ -118,8 +118,10 @@ void diff_consumer_enable(struct diff_consumer *self, struct diff_words *words)
     put_name(&c, 22, self->session);
     pfl_writer_field_bytes(&r, 1, config, (size_t)(c.pos - config));
     self->is_started = true;
-    diff_link_send(&self->link, "EnableTracing", written(request, &r), on_enable_reply, self);
-    (void)diff_link_call(&self->link, "GetTraceStats", pfl_span_of(NULL, 0), on_baseline, self);
+    diff_connection_send(&self->connection, "EnableTracing", written(request, &r), on_enable_reply,
+                         self);
+    (void)diff_connection_call(&self->connection, "GetTraceStats", pfl_span_of(NULL, 0),
+                               on_baseline, self);
 }
 
 static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
@@ -139,13 +141,13 @@ void diff_consumer_flush(struct diff_consumer *self, uint32_t timeout_ms)
 
     pfl_writer_field_varint(&w, 1, timeout_ms);
     self->is_flushing = true;
-    diff_link_send(&self->link, "Flush", written(request, &w), on_flushed, self);
+    diff_connection_send(&self->connection, "Flush", written(request, &w), on_flushed, self);
 }
 
 void diff_consumer_await_flush(struct diff_consumer *self)
 {
-    while (self->is_flushing && self->link.trouble == NULL)
-        diff_link_pump(&self->link);
+    while (self->is_flushing && self->connection.trouble == NULL)
+        diff_connection_pump(&self->connection);
 }
 
 static int on_cloned(void *user, const struct pfl_rpc_reply *reply)
@@ -170,13 +172,13 @@ void diff_consumer_clone(struct diff_consumer *self, const struct diff_baseline 
     self->baseline = (struct diff_baseline){.chunks_discarded = source->chunks_discarded,
                                             .patches_discarded = source->patches_discarded,
                                             .is_clone = true};
-    diff_link_send(&self->link, "CloneSession", written(request, &w), on_cloned, self);
+    diff_connection_send(&self->connection, "CloneSession", written(request, &w), on_cloned, self);
 }
 
 void diff_consumer_await_clone(struct diff_consumer *self)
 {
-    while (self->is_cloning && self->link.trouble == NULL)
-        diff_link_pump(&self->link);
+    while (self->is_cloning && self->connection.trouble == NULL)
+        diff_connection_pump(&self->connection);
 }
 
 /* ReadBuffersResponse {slices 2 {data 1, last_slice_for_packet 2}} */
@@ -205,7 +207,8 @@ void diff_consumer_read(struct diff_consumer *self)
 {
     diff_text_add(self->out, "read %u\n", self->session);
     self->read_bytes = 0;
-    if (!diff_link_call(&self->link, "ReadBuffers", pfl_span_of(NULL, 0), on_slices, self))
+    if (!diff_connection_call(&self->connection, "ReadBuffers", pfl_span_of(NULL, 0), on_slices,
+                              self))
         diff_text_add(self->out, " failed\n");
 }
 
@@ -221,15 +224,16 @@ static void on_stats(void *user, struct pfl_span body)
 void diff_consumer_stats(struct diff_consumer *self)
 {
     diff_text_add(self->out, "stats %u\n", self->session);
-    if (!diff_link_call(&self->link, "GetTraceStats", pfl_span_of(NULL, 0), on_stats, self))
+    if (!diff_connection_call(&self->connection, "GetTraceStats", pfl_span_of(NULL, 0), on_stats,
+                              self))
         diff_text_add(self->out, " failed\n");
 }
 
 void diff_consumer_end(struct diff_consumer *self, const char *method)
 {
-    (void)diff_link_call(&self->link, method, pfl_span_of(NULL, 0), NULL, NULL);
-    while (self->is_started && self->link.trouble == NULL)
-        diff_link_pump(&self->link);
+    (void)diff_connection_call(&self->connection, method, pfl_span_of(NULL, 0), NULL, NULL);
+    while (self->is_started && self->connection.trouble == NULL)
+        diff_connection_pump(&self->connection);
 }
 
 struct query {
@@ -254,6 +258,7 @@ uint64_t diff_consumer_query(struct diff_consumer *self, uint32_t field)
 {
     struct query query = {.field = field};
 
-    (void)diff_link_call(&self->link, "QueryServiceState", pfl_span_of(NULL, 0), on_state, &query);
+    (void)diff_connection_call(&self->connection, "QueryServiceState", pfl_span_of(NULL, 0),
+                               on_state, &query);
     return query.count;
 }

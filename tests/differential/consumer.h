@@ -5,11 +5,11 @@
 #ifndef PFL_TESTS_DIFFERENTIAL_CONSUMER_H
 #define PFL_TESTS_DIFFERENTIAL_CONSUMER_H
 
-#include "tests/differential/link.h"
+#include "tests/differential/connection.h"
 #include "tests/differential/outcome.h"
 
 struct diff_consumer {
-    struct diff_link link;
+    struct diff_connection connection;
     struct diff_text *out; /* borrowed from the run */
     uint32_t session;
     uint32_t buffers;

@@ -9,7 +9,7 @@
  * A flush is waited for as soon as all who owe an acknowledgement gave it; until then
  * the schedule continues. A line that names what does not exist does nothing, on either service.
  * A flush that is under way when its session is freed is not waited for.
- * Failures: the first link in trouble ends the run with a line that says so.
+ * Failures: the first connection in trouble ends the run with a line that says so.
  */
 #include "tests/differential/driver.h"
 
@@ -49,7 +49,7 @@ static struct diff_producer *next_producer(struct run *run, struct diff_words *w
 {
     uint32_t n = next_number(words);
 
-    if (n >= PRODUCERS || !diff_link_is_open(&run->producers[n].link))
+    if (n >= PRODUCERS || !diff_connection_is_open(&run->producers[n].connection))
         return NULL;
     return &run->producers[n];
 }
@@ -63,7 +63,8 @@ static struct diff_consumer *next_session(struct run *run, struct diff_words *wo
 
 static void await_count(struct run *run, uint32_t field, uint64_t count)
 {
-    while (diff_consumer_query(&run->control, field) > count && run->control.link.trouble == NULL)
+    while (diff_consumer_query(&run->control, field) > count &&
+           run->control.connection.trouble == NULL)
         continue;
 }
 
@@ -72,7 +73,7 @@ static void await_producers(struct run *run)
     uint64_t count = 0;
 
     for (uint32_t p = 0; p < PRODUCERS; p++)
-        count += diff_link_is_open(&run->producers[p].link);
+        count += diff_connection_is_open(&run->producers[p].connection);
     await_count(run, STATE_PRODUCERS, count);
 }
 
@@ -91,7 +92,7 @@ static void await_starts(struct run *run, uint32_t p, uint32_t s)
     uint32_t mask =
         run->producers[p].sources >> (s * DIFF_BUFFERS) & ((1u << consumer->buffers) - 1);
 
-    if (diff_link_is_open(&run->producers[p].link) && consumer->is_started)
+    if (diff_connection_is_open(&run->producers[p].connection) && consumer->is_started)
         diff_producer_await_starts(&run->producers[p], s, (uint32_t)__builtin_popcount(mask));
 }
 
@@ -102,7 +103,7 @@ static void do_connect(struct run *run, struct diff_words *words)
     struct diff_producer_conf conf = {.socket_path = run->sockets->producer, .name = name};
     uint32_t p = next_number(words);
 
-    if (p >= PRODUCERS || diff_link_is_open(&run->producers[p].link))
+    if (p >= PRODUCERS || diff_connection_is_open(&run->producers[p].connection))
         return;
     name[9] = (char)('0' + p);
     conf.page_kb = next_number(words);
@@ -169,7 +170,7 @@ static uint32_t flushers_of(const struct run *run, const struct diff_consumer *c
 
     for (uint32_t p = 0; p < PRODUCERS; p++) {
         ret_seen[p] = run->producers[p].flushes;
-        if (consumer->is_started && diff_link_is_open(&run->producers[p].link) &&
+        if (consumer->is_started && diff_connection_is_open(&run->producers[p].connection) &&
             run->producers[p].starts[consumer->session] > 0)
             flushers |= 1u << p;
     }
@@ -234,7 +235,7 @@ static void do_clone(struct run *run, struct diff_words *words)
     diff_consumer_await_clone(clone);
     diff_consumer_read(clone);
     diff_consumer_stats(clone);
-    if (clone->link.trouble != NULL)
+    if (clone->connection.trouble != NULL)
         return;
     diff_consumer_close(clone);
     await_sessions(run);
@@ -392,13 +393,13 @@ static void run_line(struct run *run, const char *line)
 /* What is wrong with any connection; NULL: nothing. */
 static const char *trouble_of(const struct run *run)
 {
-    const char *trouble = run->control.link.trouble;
+    const char *trouble = run->control.connection.trouble;
 
-    trouble = trouble != NULL ? trouble : run->clone.link.trouble;
+    trouble = trouble != NULL ? trouble : run->clone.connection.trouble;
     for (uint32_t p = 0; p < PRODUCERS && trouble == NULL; p++)
-        trouble = run->producers[p].link.trouble;
+        trouble = run->producers[p].connection.trouble;
     for (uint32_t s = 0; s < DIFF_SESSIONS && trouble == NULL; s++)
-        trouble = run->consumers[s].link.trouble;
+        trouble = run->consumers[s].connection.trouble;
     return trouble;
 }
 
@@ -406,7 +407,7 @@ static const char *trouble_of(const struct run *run)
 static void leave(struct run *run, bool is_well)
 {
     for (uint32_t p = 0; p < PRODUCERS; p++) {
-        if (is_well && diff_link_is_open(&run->producers[p].link)) {
+        if (is_well && diff_connection_is_open(&run->producers[p].connection)) {
             diff_text_add(run->out, "memory %u:", p);
             diff_producer_print_memory(&run->producers[p], run->out);
             diff_text_add(run->out, "\n");

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "perfetto/trace_packet.fields.h"
-#include "tests/differential/link.h"
+#include "tests/differential/connection.h"
 #include "tests/differential/payload.h"
 
 enum {

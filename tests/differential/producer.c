@@ -5,7 +5,7 @@
  * Happy path: connect, bind, InitializeConnection, GetAsyncCommand, a data source for each bit;
  * the commands that follow give the memory, the buffers' ids and the flushes. What it does to its
  * memory is in producer_memory.c.
- * Failures are the link's.
+ * Failures are the connection's.
  */
 #include "tests/differential/producer.h"
 
@@ -36,13 +36,13 @@ static void map_memory(struct diff_producer *self, struct pfl_span setup)
     struct stat st;
     void *base;
 
-    if (!diff_find_field(setup, SETUP_TRACING_PAGE_KB, &page) || self->link.received_fd < 0 ||
-        fstat(self->link.received_fd, &st) != 0 || page.value == 0) {
-        self->link.trouble = "setup_tracing without memory";
+    if (!diff_find_field(setup, SETUP_TRACING_PAGE_KB, &page) || self->connection.received_fd < 0 ||
+        fstat(self->connection.received_fd, &st) != 0 || page.value == 0) {
+        self->connection.trouble = "setup_tracing without memory";
         return;
     }
     base = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-                self->link.received_fd, 0);
+                self->connection.received_fd, 0);
     if (base == MAP_FAILED)
         diff_die("mmap failed");
     self->smb.base = base;
@@ -101,9 +101,10 @@ static void introduce(struct diff_producer *self, const struct diff_producer_con
     pfl_writer_field_varint(&w, 2, conf->smb_kb * 1024u);
     pfl_writer_field_bytes(&w, 3, conf->name, strlen(conf->name));
     pfl_writer_field_varint(&w, 4, conf->is_scraped ? 1 : 2);
-    (void)diff_link_call(&self->link, "InitializeConnection",
-                         pfl_span_of(init, (size_t)(w.pos - init)), NULL, NULL);
-    diff_link_send(&self->link, "GetAsyncCommand", pfl_span_of(NULL, 0), on_command, self);
+    (void)diff_connection_call(&self->connection, "InitializeConnection",
+                               pfl_span_of(init, (size_t)(w.pos - init)), NULL, NULL);
+    diff_connection_send(&self->connection, "GetAsyncCommand", pfl_span_of(NULL, 0), on_command,
+                         self);
 }
 
 /* RegisterDataSourceRequest {data_source_descriptor 1 {name 1}} */
@@ -116,14 +117,14 @@ static void register_source(struct diff_producer *self, uint32_t bit)
 
     pfl_writer_field_bytes(&d, 1, name, sizeof(name));
     pfl_writer_field_bytes(&r, 1, descriptor, (size_t)(d.pos - descriptor));
-    (void)diff_link_call(&self->link, "RegisterDataSource",
-                         pfl_span_of(request, (size_t)(r.pos - request)), NULL, NULL);
+    (void)diff_connection_call(&self->connection, "RegisterDataSource",
+                               pfl_span_of(request, (size_t)(r.pos - request)), NULL, NULL);
 }
 
 void diff_producer_open(struct diff_producer *self, const struct diff_producer_conf *conf)
 {
     *self = (struct diff_producer){.sources = conf->sources};
-    diff_link_open(&self->link, conf->socket_path, "ProducerPort");
+    diff_connection_open(&self->connection, conf->socket_path, "ProducerPort");
     introduce(self, conf);
     for (uint32_t bit = 0; bit < DIFF_SESSIONS * DIFF_BUFFERS; bit++) {
         if (conf->sources & (1u << bit))
@@ -133,7 +134,7 @@ void diff_producer_open(struct diff_producer *self, const struct diff_producer_c
 
 void diff_producer_close(struct diff_producer *self)
 {
-    diff_link_close(&self->link);
+    diff_connection_close(&self->connection);
     if (self->smb.base != NULL)
         munmap(self->smb.base, (size_t)self->smb.page_bytes * self->smb.pages);
     self->smb.base = NULL;
@@ -143,14 +144,14 @@ void diff_producer_close(struct diff_producer *self)
 
 void diff_producer_await_starts(struct diff_producer *self, uint32_t session, uint32_t starts)
 {
-    while (self->starts[session] < starts && self->link.trouble == NULL)
-        diff_link_pump(&self->link);
+    while (self->starts[session] < starts && self->connection.trouble == NULL)
+        diff_connection_pump(&self->connection);
 }
 
 void diff_producer_await_flushes(struct diff_producer *self, uint32_t flushes)
 {
-    while (self->flushes < flushes && self->link.trouble == NULL)
-        diff_link_pump(&self->link);
+    while (self->flushes < flushes && self->connection.trouble == NULL)
+        diff_connection_pump(&self->connection);
 }
 
 uint32_t diff_producer_buffer(const struct diff_producer *self, const char *word)
@@ -180,8 +181,9 @@ void diff_producer_register(struct diff_producer *self, struct diff_words *words
             return;
         pfl_writer_field_varint(&w, 2, diff_producer_buffer(self, buffer));
     }
-    (void)diff_link_call(&self->link, is_new ? "RegisterTraceWriter" : "UnregisterTraceWriter",
-                         pfl_span_of(request, (size_t)(w.pos - request)), NULL, NULL);
+    (void)diff_connection_call(&self->connection,
+                               is_new ? "RegisterTraceWriter" : "UnregisterTraceWriter",
+                               pfl_span_of(request, (size_t)(w.pos - request)), NULL, NULL);
 }
 
 bool diff_producer_ack(struct diff_producer *self)
@@ -190,6 +192,6 @@ bool diff_producer_ack(struct diff_producer *self)
     struct pfl_writer w = pfl_writer_of(request, sizeof(request));
 
     pfl_writer_field_varint(&w, 3, self->flush_id);
-    return diff_link_call(&self->link, "CommitData",
-                          pfl_span_of(request, (size_t)(w.pos - request)), NULL, NULL);
+    return diff_connection_call(&self->connection, "CommitData",
+                                pfl_span_of(request, (size_t)(w.pos - request)), NULL, NULL);
 }

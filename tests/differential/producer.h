@@ -8,14 +8,14 @@
 #define PFL_TESTS_DIFFERENTIAL_PRODUCER_H
 
 #include "abi/page.h"
-#include "tests/differential/link.h"
+#include "tests/differential/connection.h"
 #include "tests/differential/text.h"
 
 #define DIFF_SESSIONS 2u
 #define DIFF_BUFFERS  4u
 
 struct diff_producer {
-    struct diff_link link;
+    struct diff_connection connection;
     uint32_t sources; /* bit s * DIFF_BUFFERS + b: it has that data source */
     uint32_t starts[DIFF_SESSIONS];
     uint32_t buffers[DIFF_SESSIONS][DIFF_BUFFERS]; /* the service's ids; 0: not known yet */

@@ -233,8 +233,8 @@ bool diff_producer_commit(struct diff_producer *self, struct diff_words *words)
         else if (strcmp(word, "f") == 0)
             pfl_writer_field_varint(&w, 3, self->flush_id);
     }
-    return diff_link_call(&self->link, "CommitData",
-                          pfl_span_of(request, (size_t)(w.pos - request)), NULL, NULL);
+    return diff_connection_call(&self->connection, "CommitData",
+                                pfl_span_of(request, (size_t)(w.pos - request)), NULL, NULL);
 }
 
 void diff_producer_print_memory(const struct diff_producer *self, struct diff_text *out)

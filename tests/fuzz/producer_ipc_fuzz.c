@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "producer/ipc/connection.h"
 #include "producer/ipc/ipc.h"
-#include "producer/ipc/link.h"
 #include "producer/platform/heap.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -53,24 +53,24 @@ static void read_frame(struct pfl_span frame)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pfl_link link;
+    struct pfl_connection connection;
     struct pfl_span frame;
 
     read_frame(pfl_span_of(data, size));
-    if (pfl_link_adopt(&link, -1) != 0)
+    if (pfl_connection_adopt(&connection, -1) != 0)
         return 0;
-    pfl_heap_free(link.in);
-    link.in_len = size < PFL_LINK_IN_BYTES ? size : PFL_LINK_IN_BYTES;
-    link.in = (uint8_t *)pfl_heap_copy(data, link.in_len);
-    if (link.in == NULL)
+    pfl_heap_free(connection.in);
+    connection.in_len = size < PFL_CONNECTION_IN_BYTES ? size : PFL_CONNECTION_IN_BYTES;
+    connection.in = (uint8_t *)pfl_heap_copy(data, connection.in_len);
+    if (connection.in == NULL)
         abort();
-    while (pfl_link_next_frame(&link, &frame)) {
-        expect(frame.len != 0 && !link.has_failed);
-        expect_inside(frame, pfl_span_of(link.in, link.in_len));
+    while (pfl_connection_next_frame(&connection, &frame)) {
+        expect(frame.len != 0 && !connection.has_failed);
+        expect_inside(frame, pfl_span_of(connection.in, connection.in_len));
         read_frame(frame);
     }
-    expect(link.in_pos <= link.in_len);
-    pfl_link_close(&link);
+    expect(connection.in_pos <= connection.in_len);
+    pfl_connection_close(&connection);
     expect(pfl_heap_live_blocks() == 0);
     return 0;
 }

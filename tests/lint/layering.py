@@ -214,7 +214,7 @@ def self_test():
            ("agent/probes/procfs/x.c", '#include "agent/probes/tracefs/tracefs.h"'),
            ("agent/probes/ftrace/x.c", '#include "agent/probes/probes.h"'), ("agent/x.c", "#include <stdio.h>"),
            ("agent/daemon/x.c", '#include "agent/probes/probes.h"'),
-           ("producer/platform/x.c", '#include "producer/ipc/link.h"'),
+           ("producer/platform/x.c", '#include "producer/ipc/connection.h"'),
            ("producer/ipc/x.c", '#include "producer/track_event/event_source.h"'),
            ("producer/ipc/x.c", '#include "perfetto/ipc.pb-c.h"'), ("abi/x.h", '#include "perfetto/ipc.fields.h"'),
            ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>"),

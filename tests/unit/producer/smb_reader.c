@@ -21,7 +21,7 @@ void smb_reader_init(struct smb_reader *self, uint32_t page_bytes, uint32_t page
     struct pfl_arbiter_conf conf = {.page_bytes = page_bytes,
                                     .smb_bytes = (size_t)page_bytes * pages,
                                     .wake_fd = -1,
-                                    .link_fd = -1};
+                                    .connection_fd = -1};
 
     memset(self, 0, sizeof(*self));
     conf.base =

@@ -385,7 +385,7 @@ static void descriptors_whose_close_takes_long_do_not_hold_the_library(void **st
     }
     begin = now_s();
     assert_int_equal(client_write_packets(&f, 1), 1);
-    client_close_fixture(&f); /* the last of them is still the link's */
+    client_close_fixture(&f); /* the last of them is still the connection's */
     assert_true(now_s() - begin < LINGER_S / 2.0);
     for (size_t i = 0; i < 3; i++)
         (void)close(peers[i]);

@@ -74,7 +74,7 @@ static void a_quarter_of_the_memory_pending_is_urgent(void **state)
 }
 
 /* What a connection does when a writer commits. */
-struct fake_link {
+struct fake_connection {
     struct smb_reader reader;
     bool is_idle;
     size_t asked;
@@ -83,36 +83,36 @@ struct fake_link {
 
 static bool commit_here(void *user)
 {
-    struct fake_link *link = user;
+    struct fake_connection *connection = user;
 
-    link->asked++;
-    if (!link->is_idle)
+    connection->asked++;
+    if (!connection->is_idle)
         return false;
-    link->sent++;
-    smb_reader_take(&link->reader);
+    connection->sent++;
+    smb_reader_take(&connection->reader);
     return true;
 }
 
-static void fake_link_init(struct fake_link *link, int wake_fd)
+static void fake_connection_init(struct fake_connection *connection, int wake_fd)
 {
     pthread_t nobody = {0};
 
-    *link = (struct fake_link){.is_idle = true};
-    smb_reader_init(&link->reader, 4096, 8);
-    link->reader.arbiter->commit_thread = nobody;
-    link->reader.arbiter->commit_here = commit_here;
-    link->reader.arbiter->user = link;
-    link->reader.arbiter->wake_fd = wake_fd;
+    *connection = (struct fake_connection){.is_idle = true};
+    smb_reader_init(&connection->reader, 4096, 8);
+    connection->reader.arbiter->commit_thread = nobody;
+    connection->reader.arbiter->commit_here = commit_here;
+    connection->reader.arbiter->user = connection;
+    connection->reader.arbiter->wake_fd = wake_fd;
 }
 
-static void write_chunk(struct fake_link *link, uint32_t chunk_id)
+static void write_chunk(struct fake_connection *connection, uint32_t chunk_id)
 {
     struct pfl_arbiter_want want = want_of(1, PERFLEET_DROP);
     struct pfl_arbiter_chunk chunk;
 
     want.chunk_id = chunk_id;
-    assert_true(pfl_arbiter_get_chunk(link->reader.arbiter, &want, &chunk));
-    pfl_arbiter_give_chunk(link->reader.arbiter, &chunk, 1);
+    assert_true(pfl_arbiter_get_chunk(connection->reader.arbiter, &want, &chunk));
+    pfl_arbiter_give_chunk(connection->reader.arbiter, &chunk, 1);
 }
 
 static uint64_t count_wake_ups(int fd)
@@ -125,60 +125,61 @@ static uint64_t count_wake_ups(int fd)
 static void the_writer_of_a_quarter_commits_it_itself(void **state)
 {
     int fd = eventfd(0, EFD_NONBLOCK);
-    struct fake_link link;
+    struct fake_connection connection;
 
     (void)state;
-    fake_link_init(&link, fd);
+    fake_connection_init(&connection, fd);
     for (uint32_t i = 0; i < 9; i++) {
-        write_chunk(&link, i);
-        assert_int_equal(link.sent, (i + 1) / 3);
-        assert_int_equal(link.reader.chunks_len, (i + 1) / 3 * 3);
+        write_chunk(&connection, i);
+        assert_int_equal(connection.sent, (i + 1) / 3);
+        assert_int_equal(connection.reader.chunks_len, (i + 1) / 3 * 3);
     }
-    assert_int_equal(pfl_arbiter_get_due(link.reader.arbiter), PFL_ARBITER_NOTHING);
+    assert_int_equal(pfl_arbiter_get_due(connection.reader.arbiter), PFL_ARBITER_NOTHING);
     assert_int_equal(count_wake_ups(fd), 3); /* the first chunk of each batch: for the timer */
-    smb_reader_fini(&link.reader);
+    smb_reader_fini(&connection.reader);
     close(fd);
 }
 
 static void a_writer_that_cannot_commit_wakes_the_commit_thread_once(void **state)
 {
     int fd = eventfd(0, EFD_NONBLOCK);
-    struct fake_link link;
+    struct fake_connection connection;
 
     (void)state;
-    fake_link_init(&link, fd);
-    link.is_idle = false;
+    fake_connection_init(&connection, fd);
+    connection.is_idle = false;
     for (uint32_t i = 0; i < 5; i++)
-        write_chunk(&link, i);
-    assert_int_equal(link.asked, 3);
+        write_chunk(&connection, i);
+    assert_int_equal(connection.asked, 3);
     assert_int_equal(count_wake_ups(fd), 2);
-    assert_int_equal(pfl_arbiter_get_due(link.reader.arbiter), PFL_ARBITER_NOW);
-    pthread_mutex_lock(&link.reader.arbiter->send_lock); /* as if another thread was sending */
-    write_chunk(&link, 5);
-    pthread_mutex_unlock(&link.reader.arbiter->send_lock);
-    assert_int_equal(link.asked, 3);
-    smb_reader_take(&link.reader);
-    smb_reader_fini(&link.reader);
+    assert_int_equal(pfl_arbiter_get_due(connection.reader.arbiter), PFL_ARBITER_NOW);
+    pthread_mutex_lock(
+        &connection.reader.arbiter->send_lock); /* as if another thread was sending */
+    write_chunk(&connection, 5);
+    pthread_mutex_unlock(&connection.reader.arbiter->send_lock);
+    assert_int_equal(connection.asked, 3);
+    smb_reader_take(&connection.reader);
+    smb_reader_fini(&connection.reader);
     close(fd);
 }
 
 static void nobody_is_woken_for_later_while_the_timer_runs(void **state)
 {
     int fd = eventfd(0, EFD_NONBLOCK);
-    struct fake_link link;
+    struct fake_connection connection;
 
     (void)state;
-    fake_link_init(&link, fd);
-    pfl_arbiter_set_timed(link.reader.arbiter, true);
-    write_chunk(&link, 0);
-    assert_int_equal(pfl_arbiter_get_due(link.reader.arbiter), PFL_ARBITER_LATER);
+    fake_connection_init(&connection, fd);
+    pfl_arbiter_set_timed(connection.reader.arbiter, true);
+    write_chunk(&connection, 0);
+    assert_int_equal(pfl_arbiter_get_due(connection.reader.arbiter), PFL_ARBITER_LATER);
     assert_int_equal(count_wake_ups(fd), 0);
-    smb_reader_take(&link.reader);
-    pfl_arbiter_set_timed(link.reader.arbiter, false);
-    write_chunk(&link, 1);
+    smb_reader_take(&connection.reader);
+    pfl_arbiter_set_timed(connection.reader.arbiter, false);
+    write_chunk(&connection, 1);
     assert_int_equal(count_wake_ups(fd), 1);
-    smb_reader_take(&link.reader);
-    smb_reader_fini(&link.reader);
+    smb_reader_take(&connection.reader);
+    smb_reader_fini(&connection.reader);
     close(fd);
 }
 
@@ -186,33 +187,33 @@ static void full_memory_has_even_a_small_batch_committed(void **state)
 {
     struct pfl_arbiter_want want = want_of(1, PERFLEET_DROP);
     struct pfl_arbiter_chunk chunks[8];
-    struct fake_link link;
+    struct fake_connection connection;
 
     (void)state;
-    fake_link_init(&link, -1);
+    fake_connection_init(&connection, -1);
     for (uint32_t i = 0; i < 8; i++) {
         want.chunk_id = i;
-        assert_true(pfl_arbiter_get_chunk(link.reader.arbiter, &want, &chunks[i]));
+        assert_true(pfl_arbiter_get_chunk(connection.reader.arbiter, &want, &chunks[i]));
     }
-    pfl_arbiter_give_chunk(link.reader.arbiter, &chunks[0], 1);
-    assert_int_equal(link.sent, 0);
-    assert_false(pfl_arbiter_get_chunk(link.reader.arbiter, &want, &chunks[0]));
-    assert_int_equal(link.sent, 1);
-    assert_true(pfl_arbiter_get_chunk(link.reader.arbiter, &want, &chunks[0]));
-    smb_reader_fini(&link.reader);
+    pfl_arbiter_give_chunk(connection.reader.arbiter, &chunks[0], 1);
+    assert_int_equal(connection.sent, 0);
+    assert_false(pfl_arbiter_get_chunk(connection.reader.arbiter, &want, &chunks[0]));
+    assert_int_equal(connection.sent, 1);
+    assert_true(pfl_arbiter_get_chunk(connection.reader.arbiter, &want, &chunks[0]));
+    smb_reader_fini(&connection.reader);
 }
 
 static void a_dead_arbiter_asks_the_connection_for_nothing(void **state)
 {
-    struct fake_link link;
+    struct fake_connection connection;
 
     (void)state;
-    fake_link_init(&link, -1);
-    write_chunk(&link, 0);
-    write_chunk(&link, 1);
-    pfl_arbiter_kill(link.reader.arbiter);
-    assert_int_equal(link.asked, 0);
-    smb_reader_fini(&link.reader);
+    fake_connection_init(&connection, -1);
+    write_chunk(&connection, 0);
+    write_chunk(&connection, 1);
+    pfl_arbiter_kill(connection.reader.arbiter);
+    assert_int_equal(connection.asked, 0);
+    smb_reader_fini(&connection.reader);
 }
 
 static void flush_acks_merge_to_the_highest(void **state)

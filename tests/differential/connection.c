@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A blocking connection (see link.h).
+ * A blocking connection (see connection.h).
  *
  * Happy path: connect, bind, then calls: send the request, read until its last reply has come.
  * Whatever else arrives meanwhile (commands, late replies) goes to its own callback.
  * Failures are kept in `trouble`: the first one wins, nothing blocks any more.
  */
-#include "tests/differential/link.h"
+#include "tests/differential/connection.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@
 
 #define READ_BYTES (256u * 1024u)
 
-static void note_trouble(struct diff_link *self, const char *what)
+static void note_trouble(struct diff_connection *self, const char *what)
 {
     if (self->trouble == NULL)
         self->trouble = what;
@@ -26,7 +26,7 @@ static void note_trouble(struct diff_link *self, const char *what)
 
 static int send_all(void *user, const struct iovec *iov, int iov_len, int fd)
 {
-    struct diff_link *self = user;
+    struct diff_connection *self = user;
 
     (void)fd;
     for (int i = 0; i < iov_len; i++) {
@@ -49,7 +49,7 @@ static int send_all(void *user, const struct iovec *iov, int iov_len, int fd)
 
 static int on_bound(void *user, bool is_bound)
 {
-    struct diff_link *self = user;
+    struct diff_connection *self = user;
 
     self->is_bound = true;
     if (!is_bound)
@@ -57,13 +57,14 @@ static int on_bound(void *user, bool is_bound)
     return 0;
 }
 
-void diff_link_open(struct diff_link *self, const char *socket_path, const char *service)
+void diff_connection_open(struct diff_connection *self, const char *socket_path,
+                          const char *service)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct timeval patience = {.tv_sec = DIFF_LINK_PATIENCE_S};
+    struct timeval patience = {.tv_sec = DIFF_CONNECTION_PATIENCE_S};
     struct pfl_rpc_client_conf conf = {.user = self, .send = send_all};
 
-    *self = (struct diff_link){.received_fd = -1};
+    *self = (struct diff_connection){.received_fd = -1};
     if (strlen(socket_path) >= sizeof(address.sun_path))
         diff_die("%s: a name that long", socket_path);
     memcpy(address.sun_path, socket_path, strlen(socket_path) + 1);
@@ -80,15 +81,15 @@ void diff_link_open(struct diff_link *self, const char *socket_path, const char 
     if (pfl_rpc_client_bind(self->rpc, service, on_bound, self) != 0)
         diff_die("bind failed");
     while (!self->is_bound && self->trouble == NULL)
-        diff_link_pump(self);
+        diff_connection_pump(self);
 }
 
-bool diff_link_is_open(const struct diff_link *self)
+bool diff_connection_is_open(const struct diff_connection *self)
 {
     return self->rpc != NULL;
 }
 
-void diff_link_close(struct diff_link *self)
+void diff_connection_close(struct diff_connection *self)
 {
     if (self->rpc == NULL)
         return;
@@ -100,7 +101,7 @@ void diff_link_close(struct diff_link *self)
     self->received_fd = -1;
 }
 
-static void keep_descriptor(struct diff_link *self, struct msghdr *msg)
+static void keep_descriptor(struct diff_connection *self, struct msghdr *msg)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(msg);
 
@@ -111,7 +112,7 @@ static void keep_descriptor(struct diff_link *self, struct msghdr *msg)
     memcpy(&self->received_fd, CMSG_DATA(c), sizeof(int));
 }
 
-void diff_link_pump(struct diff_link *self)
+void diff_connection_pump(struct diff_connection *self)
 {
     static uint8_t room[READ_BYTES];
     uint8_t control[CMSG_SPACE(sizeof(int))];
@@ -138,7 +139,7 @@ void diff_link_pump(struct diff_link *self)
 
 static int on_answer(void *user, const struct pfl_rpc_reply *reply)
 {
-    struct diff_link *self = user;
+    struct diff_connection *self = user;
 
     if (reply->success && self->on_body != NULL)
         self->on_body(self->user, reply->body);
@@ -147,23 +148,23 @@ static int on_answer(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-void diff_link_send(struct diff_link *self, const char *method, struct pfl_span args,
-                    pfl_rpc_reply_cb cb, void *user)
+void diff_connection_send(struct diff_connection *self, const char *method, struct pfl_span args,
+                          pfl_rpc_reply_cb cb, void *user)
 {
     if (self->trouble == NULL && pfl_rpc_client_invoke(self->rpc, method, args, -1, cb, user) != 0)
         note_trouble(self, "the service does not know the method");
 }
 
-bool diff_link_call(struct diff_link *self, const char *method, struct pfl_span args,
-                    void (*on_body)(void *user, struct pfl_span body), void *user)
+bool diff_connection_call(struct diff_connection *self, const char *method, struct pfl_span args,
+                          void (*on_body)(void *user, struct pfl_span body), void *user)
 {
     self->on_body = on_body;
     self->user = user;
     self->is_answered = false;
     self->is_success = false;
-    diff_link_send(self, method, args, on_answer, self);
+    diff_connection_send(self, method, args, on_answer, self);
     while (!self->is_answered && self->trouble == NULL)
-        diff_link_pump(self);
+        diff_connection_pump(self);
     return self->is_answered && self->is_success;
 }
 

@@ -8,7 +8,7 @@
  *
  * Failures: one line on stderr, exit 1; but a service that goes is only noted.
  */
-#include "tests/bench/fill_link.h"
+#include "tests/bench/fill_connection.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void fail(const char *what)
 
 static int send_all(void *user, const struct iovec *iov, int iov_len, int fd)
 {
-    struct pfl_fill_link *self = user;
+    struct pfl_fill_connection *self = user;
     struct iovec left[8];
     struct msghdr msg = {.msg_iov = left};
 
@@ -83,7 +83,7 @@ static bool find_field(struct pfl_span message, uint32_t id, struct pfl_field *r
     return false;
 }
 
-static void map_memory(struct pfl_fill_link *self, struct pfl_span setup)
+static void map_memory(struct pfl_fill_connection *self, struct pfl_span setup)
 {
     struct pfl_field page;
     struct stat st;
@@ -102,7 +102,7 @@ static void map_memory(struct pfl_fill_link *self, struct pfl_span setup)
     self->received_fd = -1;
 }
 
-static void note_setup(struct pfl_fill_link *self, struct pfl_span setup)
+static void note_setup(struct pfl_fill_connection *self, struct pfl_span setup)
 {
     struct pfl_field config, buffer;
 
@@ -114,7 +114,7 @@ static void note_setup(struct pfl_fill_link *self, struct pfl_span setup)
 
 static int on_command(void *user, const struct pfl_rpc_reply *reply)
 {
-    struct pfl_fill_link *self = user;
+    struct pfl_fill_connection *self = user;
     struct pfl_reader r = pfl_reader_of(reply->body);
     struct pfl_field field, id;
 
@@ -137,7 +137,7 @@ static int on_command(void *user, const struct pfl_rpc_reply *reply)
 
 static int on_bound(void *user, bool is_bound)
 {
-    struct pfl_fill_link *self = user;
+    struct pfl_fill_connection *self = user;
 
     if (!is_bound)
         fail("the service knows no ProducerPort");
@@ -147,14 +147,14 @@ static int on_bound(void *user, bool is_bound)
 
 static int on_synced(void *user, const struct pfl_rpc_reply *reply)
 {
-    struct pfl_fill_link *self = user;
+    struct pfl_fill_connection *self = user;
 
     (void)reply;
     self->is_synced = true;
     return 0;
 }
 
-void pfl_fill_link_pump(struct pfl_fill_link *self, bool wait)
+void pfl_fill_connection_pump(struct pfl_fill_connection *self, bool wait)
 {
     uint8_t room[65536], control[CMSG_SPACE(sizeof(int))];
     struct iovec iov = {.iov_base = room, .iov_len = sizeof(room)};
@@ -177,7 +177,7 @@ void pfl_fill_link_pump(struct pfl_fill_link *self, bool wait)
         fail("an impossible message");
 }
 
-static void request(struct pfl_fill_link *self, const char *method, struct pfl_writer *args,
+static void request(struct pfl_fill_connection *self, const char *method, struct pfl_writer *args,
                     const uint8_t *begin, pfl_rpc_reply_cb cb)
 {
     size_t len = args != NULL ? (size_t)(args->pos - begin) : 0;
@@ -186,7 +186,7 @@ static void request(struct pfl_fill_link *self, const char *method, struct pfl_w
         fail(method);
 }
 
-static void introduce(struct pfl_fill_link *self, const char *source, uint32_t smb_kb)
+static void introduce(struct pfl_fill_connection *self, const char *source, uint32_t smb_kb)
 {
     uint8_t init[128], descriptor[128], reg[160];
     struct pfl_writer i = pfl_writer_of(init, sizeof(init));
@@ -209,8 +209,8 @@ static void introduce(struct pfl_fill_link *self, const char *source, uint32_t s
     request(self, "RegisterDataSource", &r, reg, NULL);
 }
 
-void pfl_fill_link_init(struct pfl_fill_link *self, const char *socket_path, const char *source,
-                        uint32_t smb_kb)
+void pfl_fill_connection_init(struct pfl_fill_connection *self, const char *socket_path,
+                              const char *source, uint32_t smb_kb)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct pfl_rpc_client_conf conf = {.user = self, .send = send_all};
@@ -227,12 +227,12 @@ void pfl_fill_link_init(struct pfl_fill_link *self, const char *socket_path, con
         pfl_rpc_client_bind(self->rpc, "ProducerPort", on_bound, self) != 0)
         fail("bind");
     while (!self->is_bound && !self->is_closed)
-        pfl_fill_link_pump(self, true);
+        pfl_fill_connection_pump(self, true);
     introduce(self, source, smb_kb);
-    pfl_fill_link_sync(self);
+    pfl_fill_connection_sync(self);
 }
 
-void pfl_fill_link_fini(struct pfl_fill_link *self)
+void pfl_fill_connection_fini(struct pfl_fill_connection *self)
 {
     if (self->smb.base != NULL)
         munmap(self->smb.base, (size_t)self->smb.page_bytes * self->smb.pages);
@@ -240,16 +240,16 @@ void pfl_fill_link_fini(struct pfl_fill_link *self)
     close(self->fd);
 }
 
-void pfl_fill_link_commit(struct pfl_fill_link *self, struct pfl_span commit)
+void pfl_fill_connection_commit(struct pfl_fill_connection *self, struct pfl_span commit)
 {
     if (pfl_rpc_client_invoke(self->rpc, "CommitData", commit, -1, NULL, self) != 0)
         fail("CommitData");
 }
 
-void pfl_fill_link_sync(struct pfl_fill_link *self)
+void pfl_fill_connection_sync(struct pfl_fill_connection *self)
 {
     self->is_synced = false;
     request(self, "Sync", NULL, NULL, on_synced);
     while (!self->is_synced && !self->is_closed)
-        pfl_fill_link_pump(self, true);
+        pfl_fill_connection_pump(self, true);
 }

@@ -7,10 +7,10 @@
  * waits in a single slot; an older one that was not taken is closed.
  *
  * Failures set has_failed, permanently: end of stream, socket errors, a frame that is too long,
- * more than one descriptor at a time, more than PFL_LINK_OUT_MAX bytes waiting. Ownership: the link
- * owns its descriptors and buffers.
+ * more than one descriptor at a time, more than PFL_CONNECTION_OUT_MAX bytes waiting. Ownership:
+ * the connection owns its descriptors and buffers.
  */
-#include "producer/ipc/link.h"
+#include "producer/ipc/connection.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,9 +46,9 @@ static bool is_network_name(const char *name)
     return *digit == '\0';
 }
 
-int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address)
+int pfl_connection_find_address(const char *name, struct pfl_connection_address *ret_address)
 {
-    struct pfl_link_address a = {.un = {.sun_family = AF_UNIX}};
+    struct pfl_connection_address a = {.un = {.sun_family = AF_UNIX}};
     size_t len;
 
     if (name == NULL)
@@ -72,19 +72,19 @@ int pfl_link_find_address(const char *name, struct pfl_link_address *ret_address
     return 0;
 }
 
-int pfl_link_adopt(struct pfl_link *self, int fd)
+int pfl_connection_adopt(struct pfl_connection *self, int fd)
 {
     const int one = 1;
 
     /* Else the kernel closes, within recvmsg, descriptors that come with a byte out of band. */
     (void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
-    *self = (struct pfl_link){.fd = fd, .recv_fd = -1, .send_fd = -1};
-    self->in = pfl_heap_zalloc(PFL_LINK_IN_BYTES);
+    *self = (struct pfl_connection){.fd = fd, .recv_fd = -1, .send_fd = -1};
+    self->in = pfl_heap_zalloc(PFL_CONNECTION_IN_BYTES);
     self->out = pfl_heap_map(OUT_FIRST); /* grows in writers' threads, too: no heap */
     self->out_cap = OUT_FIRST;
     if (self->in != NULL && self->out != NULL)
         return 0;
-    pfl_link_close(self);
+    pfl_connection_close(self);
     return PFL_ENOMEM;
 }
 
@@ -142,19 +142,19 @@ static int open_tcp(const char *name)
     return fd;
 }
 
-static int open_network(struct pfl_link *self, const char *name)
+static int open_network(struct pfl_connection *self, const char *name)
 {
     int fd = strncmp(name, vsock_prefix, sizeof(vsock_prefix) - 1) == 0
                  ? open_vsock(name + sizeof(vsock_prefix) - 1)
                  : open_tcp(name);
-    int rc = fd < 0 ? fd : pfl_link_adopt(self, fd);
+    int rc = fd < 0 ? fd : pfl_connection_adopt(self, fd);
 
     self->is_network = true;
     return rc;
 }
 
 /* The name as it was given, for words. */
-static void get_name(const struct pfl_link_address *address,
+static void get_name(const struct pfl_connection_address *address,
                      char ret_name[sizeof(address->un.sun_path)])
 {
     memcpy(ret_name, address->un.sun_path, sizeof(address->un.sun_path));
@@ -162,14 +162,14 @@ static void get_name(const struct pfl_link_address *address,
         ret_name[0] = '@';
 }
 
-int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address,
-                  char ret_why[PFL_SERVICE_USER_WHY_BYTES])
+int pfl_connection_open(struct pfl_connection *self, const struct pfl_connection_address *address,
+                        char ret_why[PFL_SERVICE_USER_WHY_BYTES])
 {
     char name[sizeof(address->un.sun_path)];
     int fd;
 
     ret_why[0] = '\0';
-    *self = (struct pfl_link){.fd = -1, .recv_fd = -1, .send_fd = -1};
+    *self = (struct pfl_connection){.fd = -1, .recv_fd = -1, .send_fd = -1};
     if (address->is_network)
         return open_network(self, address->un.sun_path);
     get_name(address, name);
@@ -186,23 +186,24 @@ int pfl_link_open(struct pfl_link *self, const struct pfl_link_address *address,
         pfl_foreign_fd_close_socket(fd);
         return PFL_ESTRANGER;
     }
-    return pfl_link_adopt(self, fd);
+    return pfl_connection_adopt(self, fd);
 }
 
-void pfl_link_close(struct pfl_link *self)
+void pfl_connection_close(struct pfl_connection *self)
 {
     if (self->fd >= 0)
         pfl_foreign_fd_close_socket(self->fd);
     pfl_foreign_fd_close(self->recv_fd);
     pfl_heap_free(self->in);
     pfl_heap_unmap(self->out, self->out_cap);
-    *self = (struct pfl_link){.fd = -1, .recv_fd = -1, .send_fd = -1};
+    *self = (struct pfl_connection){.fd = -1, .recv_fd = -1, .send_fd = -1};
 }
 
 /* --- in ---------------------------------------------------------------------------------- */
 
-/* One descriptor is kept, the newest; of several in a message none is, and the link has failed. */
-static void take_fds(struct pfl_link *self, struct msghdr *msg)
+/* One descriptor is kept, the newest; of several in a message none is, and the connection has
+ * failed. */
+static void take_fds(struct pfl_connection *self, struct msghdr *msg)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
         size_t count = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
@@ -219,7 +220,7 @@ static void take_fds(struct pfl_link *self, struct msghdr *msg)
         self->has_failed = true;
 }
 
-bool pfl_link_read(struct pfl_link *self)
+bool pfl_connection_read(struct pfl_connection *self)
 {
     union {
         struct cmsghdr align;
@@ -235,7 +236,7 @@ bool pfl_link_read(struct pfl_link *self)
         self->in_pos = 0;
     }
     iov.iov_base = self->in + self->in_len;
-    iov.iov_len = PFL_LINK_IN_BYTES - self->in_len;
+    iov.iov_len = PFL_CONNECTION_IN_BYTES - self->in_len;
     msg.msg_control = control.bytes;
     msg.msg_controllen = sizeof(control.bytes);
     n = recvmsg(self->fd, &msg, MSG_CMSG_CLOEXEC);
@@ -251,14 +252,14 @@ bool pfl_link_read(struct pfl_link *self)
     return !self->has_failed;
 }
 
-bool pfl_link_next_frame(struct pfl_link *self, struct pfl_span *ret_frame)
+bool pfl_connection_next_frame(struct pfl_connection *self, struct pfl_span *ret_frame)
 {
     while (self->in_len - self->in_pos >= PREFIX_BYTES) {
         struct pfl_reader r =
             pfl_reader_of(pfl_span_of(self->in + self->in_pos, self->in_len - self->in_pos));
         uint32_t len = pfl_reader_u32(&r);
 
-        if (len > PFL_LINK_IN_BYTES - PREFIX_BYTES) {
+        if (len > PFL_CONNECTION_IN_BYTES - PREFIX_BYTES) {
             self->has_failed = true;
             return false;
         }
@@ -273,7 +274,7 @@ bool pfl_link_next_frame(struct pfl_link *self, struct pfl_span *ret_frame)
     return false;
 }
 
-int pfl_link_take_fd(struct pfl_link *self)
+int pfl_connection_take_fd(struct pfl_connection *self)
 {
     int fd = self->recv_fd;
 
@@ -283,7 +284,7 @@ int pfl_link_take_fd(struct pfl_link *self)
 
 /* --- out --------------------------------------------------------------------------------- */
 
-struct pfl_writer pfl_link_reserve(struct pfl_link *self, size_t bytes)
+struct pfl_writer pfl_connection_reserve(struct pfl_connection *self, size_t bytes)
 {
     size_t cap = self->out_cap;
     uint8_t *grown;
@@ -293,7 +294,7 @@ struct pfl_writer pfl_link_reserve(struct pfl_link *self, size_t bytes)
         self->out_len -= self->out_pos;
         self->out_pos = 0;
     }
-    while (cap - self->out_len < bytes && cap < PFL_LINK_OUT_MAX)
+    while (cap - self->out_len < bytes && cap < PFL_CONNECTION_OUT_MAX)
         cap *= 2;
     if (cap > self->out_cap && !self->has_failed) {
         grown = pfl_heap_remap(self->out, self->out_cap, cap);
@@ -309,7 +310,7 @@ struct pfl_writer pfl_link_reserve(struct pfl_link *self, size_t bytes)
     return pfl_writer_of(self->out + self->out_len, bytes);
 }
 
-void pfl_link_commit(struct pfl_link *self, const struct pfl_writer *w)
+void pfl_connection_commit(struct pfl_connection *self, const struct pfl_writer *w)
 {
     if (w->failed)
         self->has_failed = true;
@@ -318,7 +319,7 @@ void pfl_link_commit(struct pfl_link *self, const struct pfl_writer *w)
 }
 
 /* The descriptor is sent with the first of these bytes. */
-static ssize_t send_with_fd(struct pfl_link *self)
+static ssize_t send_with_fd(struct pfl_connection *self)
 {
     union {
         struct cmsghdr align;
@@ -344,7 +345,7 @@ static ssize_t send_with_fd(struct pfl_link *self)
     return n;
 }
 
-static ssize_t send_some(struct pfl_link *self)
+static ssize_t send_some(struct pfl_connection *self)
 {
     if (__builtin_expect(self->send_fd >= 0, 0))
         return send_with_fd(self);
@@ -352,7 +353,7 @@ static ssize_t send_some(struct pfl_link *self)
                 MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void pfl_link_send(struct pfl_link *self)
+void pfl_connection_send(struct pfl_connection *self)
 {
     while (!self->has_failed && self->out_pos < self->out_len) {
         ssize_t n = send_some(self);
@@ -368,7 +369,7 @@ void pfl_link_send(struct pfl_link *self)
     }
 }
 
-size_t pfl_link_queued(const struct pfl_link *self)
+size_t pfl_connection_queued(const struct pfl_connection *self)
 {
     return self->out_len - self->out_pos;
 }

@@ -4,8 +4,8 @@
  * source, and maps the shared memory that the service hands over. Any failure ends the program
  * with a message.
  */
-#ifndef PFL_TESTS_BENCH_FILL_LINK_H
-#define PFL_TESTS_BENCH_FILL_LINK_H
+#ifndef PFL_TESTS_BENCH_FILL_CONNECTION_H
+#define PFL_TESTS_BENCH_FILL_CONNECTION_H
 
 #include <stdbool.h>
 
@@ -14,7 +14,7 @@
 
 struct pfl_rpc_client;
 
-struct pfl_fill_link {
+struct pfl_fill_connection {
     int fd;
     int received_fd;            /* -1: none */
     struct pfl_rpc_client *rpc; /* owned */
@@ -29,15 +29,15 @@ struct pfl_fill_link {
 };
 
 /* Connects, and registers `source`. `smb_kb` 0 leaves the size to the service. */
-void pfl_fill_link_init(struct pfl_fill_link *self, const char *socket_path, const char *source,
-                        uint32_t smb_kb);
-void pfl_fill_link_fini(struct pfl_fill_link *self);
+void pfl_fill_connection_init(struct pfl_fill_connection *self, const char *socket_path,
+                              const char *source, uint32_t smb_kb);
+void pfl_fill_connection_fini(struct pfl_fill_connection *self);
 
 /* Handles what the service has sent; `wait`: at least one read, however long it takes. */
-void pfl_fill_link_pump(struct pfl_fill_link *self, bool wait);
+void pfl_fill_connection_pump(struct pfl_fill_connection *self, bool wait);
 /* Sends a CommitDataRequest without asking for an answer. */
-void pfl_fill_link_commit(struct pfl_fill_link *self, struct pfl_span request);
+void pfl_fill_connection_commit(struct pfl_fill_connection *self, struct pfl_span request);
 /* Returns when the service has processed everything sent so far. */
-void pfl_fill_link_sync(struct pfl_fill_link *self);
+void pfl_fill_connection_sync(struct pfl_fill_connection *self);
 
 #endif
