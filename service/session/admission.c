@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "service/session/rotation.h"
 
 static int refuse(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -61,6 +62,13 @@ static int check_rights(const struct pfl_service *service, const struct pfl_cons
                       "%s: it acts on what others trace, so only root, user %u, whose service this "
                       "is, and the group of --privileged-group may set it; remove it",
                       plan->exclusive_prio != 0 ? "exclusive_prio" : "lockdown_mode", uid);
+    if (names_file && plan->file.segment_max_bytes == 0 && plan->file.segment_period_ms == 0 &&
+        pfl_rotation_may_name(plan->file.path))
+        return refuse(why,
+                      "output_path: the name ends as those of segments do, so the file could be in "
+                      "the way of another user's perfleet_rotation; choose another ending than "
+                      ".index, and than a dot and %u digits or more",
+                      PFL_ROTATION_NUMBER_DIGITS);
     if (names_file && !service->conf.has_output_dirs)
         return refuse(why,
                       "output_path: the file would be user %u's, so only that user and root may "

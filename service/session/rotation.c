@@ -18,6 +18,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "perfetto/trace_packet.fields.h"
@@ -96,6 +97,20 @@ const char *pfl_rotation_get_index_path(struct pfl_rotation *self)
 const char *pfl_rotation_get_path(struct pfl_rotation *self, uint32_t number)
 {
     return put_number(self, self->path, number);
+}
+
+bool pfl_rotation_may_name(struct pfl_span path)
+{
+    static const char index[] = ".index";
+    size_t digits = 0;
+
+    while (digits < path.len && path.data[path.len - 1 - digits] >= '0' &&
+           path.data[path.len - 1 - digits] <= '9')
+        digits++;
+    if (digits >= PFL_ROTATION_NUMBER_DIGITS && digits < path.len)
+        return path.data[path.len - 1 - digits] == '.';
+    return path.len >= sizeof(index) - 1 &&
+           memcmp(path.data + path.len - (sizeof(index) - 1), index, sizeof(index) - 1) == 0;
 }
 
 static const char *get_base_name(const char *path)

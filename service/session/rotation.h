@@ -16,9 +16,10 @@
 #include "service/core/sequence_ids.h"
 #include "service/plan/session_plan.h"
 
-#define PFL_ROTATION_SEQUENCES  (PFL_SEQUENCE_ID_FIRST + PFL_SEQUENCE_IDS_MAX + 1u)
-#define PFL_ROTATION_INDEX_SLOT 2u
-#define PFL_ROTATION_LINE_BYTES 1024u
+#define PFL_ROTATION_SEQUENCES     (PFL_SEQUENCE_ID_FIRST + PFL_SEQUENCE_IDS_MAX + 1u)
+#define PFL_ROTATION_INDEX_SLOT    2u
+#define PFL_ROTATION_LINE_BYTES    1024u
+#define PFL_ROTATION_NUMBER_DIGITS 6u /* at least, after a dot */
 
 enum pfl_rotation_phase {
     PFL_ROTATION_WRITING,  /* one segment is open */
@@ -59,6 +60,10 @@ void pfl_rotation_free(struct pfl_rotation *self); /* NULL is legal */
 /* PATH.index and the path of the first segment; borrowed until the next call of either. */
 const char *pfl_rotation_get_index_path(struct pfl_rotation *self);
 const char *pfl_rotation_get_path(struct pfl_rotation *self, uint32_t number);
+
+/* Could this be the name of a segment, or of an index? Another user's file of that name would stop
+ * a rotation, which makes new files only. */
+bool pfl_rotation_may_name(struct pfl_span path);
 
 /* Has the open segment reached its size or its time? */
 bool pfl_rotation_is_due(struct pfl_rotation *self, uint64_t boottime_ns);

@@ -3,17 +3,19 @@
 import contextlib
 import ctypes
 import os
+import pathlib
 import resource
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 
 from world import GROUP, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 from smb_producer import SmbProducer, fragments
 
-ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path",
+ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
            "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
            "stopped_filter", "costly_requests", "operators_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
@@ -469,6 +471,40 @@ def output_path(build):
             why = Consumer(world.consumer).enable(field(1, field(1, 64)) + file_config(path))
             if why or not os.path.exists(path):
                 raise Failed("root may not, either: %s" % why)
+
+
+@contextlib.contextmanager
+def output_folder(mode):
+    """Of the service's user, for --output-dir."""
+    with tempfile.TemporaryDirectory(prefix="pfl.", dir="/tmp") as name:
+        os.chown(name, SERVICE_USER, SERVICE_USER)
+        os.chmod(name, mode)
+        yield pathlib.Path(name)
+
+
+def names_in_order(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def output_path_segments(build):
+    """nor can he put a file in the way of the next segment of root's trace"""
+    with output_folder(0o755) as folder, World(build, options=("--output-dir", str(folder))) as world:
+        root = Consumer(world.consumer)
+        why = root.enable(field(1, field(1, 64)) + file_config(str(folder / "root")) + field(9, 100)
+                          + field(50001, field(2, 1000)))
+        if why:
+            raise Failed(why)
+        for name in ("root.000002", "root.000003", "root.0000004"):
+            config = file_config(str(folder / name))
+            said = world.attack("member", enable_as("member", config), world.consumer).wait_ready()
+            if said != "refused":
+                raise Failed("the file %s was %s" % (name, said))
+        end = time.monotonic() + 60
+        while not (folder / "root.000003").exists() and time.monotonic() < end and not root.said:
+            root.settle()
+            time.sleep(0.1)
+        if root.said or not (folder / "root.000003").exists():
+            raise Failed("root's session: %s; files: %s" % (root.said, names_in_order(folder)))
 
 
 def output_path_fifo(build):

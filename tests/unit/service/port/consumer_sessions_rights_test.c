@@ -129,6 +129,37 @@ static void another_user_names_no_file_without_an_output_dir(void **state)
     pfl_kit_client_close(&other);
 }
 
+static void another_user_names_no_file_as_segments_are_named(void **state)
+{
+    static const char *const names[] = {"trace.000002", "a/trace.1000000", "trace.index"};
+    static const char rotated[] =
+        ONE_BUFFER "write_into_file: true output_path: \"/nowhere/file.000002\" "
+                   "perfleet_rotation { segment_period_ms: 60000 }";
+    char config[256];
+    struct pfl_kit_client other;
+    struct pfl_consumer *stranger;
+    uint64_t enable;
+
+    (void)state;
+    pfl_kit_consumer_open(&other, &kit);
+    stranger = PFL_CONTAINER_OF(kit.service.consumers.prev, struct pfl_consumer, node);
+    stranger->uid = (uint32_t)geteuid() + 1;
+    kit.service.conf.has_output_dirs = true;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(config, sizeof(config),
+                       ONE_BUFFER "write_into_file: true output_path: \"/nowhere/%s\"", names[i]);
+        enable = pfl_kit_consumer_enable(&other, config);
+        pfl_kit_consumer_expect_disabled(&other, enable, "as those of segments");
+        enable = pfl_kit_consumer_enable(&consumer, config);
+        pfl_kit_consumer_expect_disabled(&consumer, enable, "cannot be created");
+    }
+    /* Its own segments have another ending. */
+    enable = pfl_kit_consumer_enable(&other, rotated);
+    pfl_kit_consumer_expect_disabled(&other, enable, "cannot be created");
+    kit.service.conf.has_output_dirs = false;
+    pfl_kit_client_close(&other);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -139,6 +170,7 @@ int main(void)
         TEST(lockdown_is_not_changed_by_a_config_that_is_refused),
         TEST(another_user_ends_no_sessions_and_locks_nobody_out),
         TEST(another_user_names_no_file_without_an_output_dir),
+        TEST(another_user_names_no_file_as_segments_are_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
