@@ -11,10 +11,8 @@
 #include "base/err.h"
 #include "base/service_user.h"
 
-#define PFL_CONNECTION_IN_BYTES 131072u /* a frame with its prefix */
-#define PFL_CONNECTION_OUT_MAX                                                                     \
-    4194304u /* maximum of queued bytes; past it the connection fails                              \
-              */
+#define PFL_CONNECTION_IN_BYTES 131072u  /* a frame with its prefix */
+#define PFL_CONNECTION_OUT_MAX  4194304u /* of queued bytes; past it the connection fails */
 
 struct pfl_connection_address {
     struct sockaddr_un un; /* family AF_UNIX; or an unresolved network address */
