@@ -10,6 +10,7 @@
  */
 #include "proto/gate/policy.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/buf.h"
@@ -147,6 +148,160 @@ void pfl_policy_decide(const struct pfl_policy *self, const struct pfl_policy_qu
             return;
         }
     }
+}
+
+bool pfl_policy_gives(const struct pfl_policy_decision *decision, uint32_t right)
+{
+    return decision->is_allowed &&
+           (decision->rates.len == 0 || pfl_role_get_number(decision->rates, right) != 0);
+}
+
+/* ---- questions about all hosts ---- */
+
+/* The next rule for this operator. False: there is none. */
+static bool next_rule(struct pfl_reader *r, const char *operator_name, struct pfl_span *ret_rule)
+{
+    struct pfl_field f;
+
+    while (pfl_reader_field(r, &f)) {
+        if (f.id != POLICY__RULE || !any_matches(f.bytes, RULE__OPERATOR, operator_name))
+            continue;
+        *ret_rule = f.bytes;
+        return true;
+    }
+    return false;
+}
+
+void pfl_policy_decide_anywhere(const struct pfl_policy *self, const char *operator_name,
+                                struct pfl_policy_decision *ret_decision)
+{
+    struct pfl_span rule;
+    struct pfl_reader r;
+
+    *ret_decision = (struct pfl_policy_decision){.is_allowed = self == NULL};
+    if (self == NULL)
+        return;
+    r = pfl_reader_of(pfl_buf_get(&self->message));
+    if (next_rule(&r, operator_name, &rule))
+        allow(self, rule, ret_decision);
+}
+
+bool pfl_policy_gives_anywhere(const struct pfl_policy *self, const char *operator_name,
+                               uint32_t right)
+{
+    struct pfl_policy_decision decision;
+    struct pfl_span rule;
+    struct pfl_reader r;
+
+    if (self == NULL)
+        return true;
+    r = pfl_reader_of(pfl_buf_get(&self->message));
+    while (next_rule(&r, operator_name, &rule)) {
+        decision = (struct pfl_policy_decision){.is_allowed = false};
+        allow(self, rule, &decision);
+        if (pfl_policy_gives(&decision, right))
+            return true;
+    }
+    return false;
+}
+
+/* ---- writing ---- */
+
+static int write_text(struct pfl_buf *text, const char *more)
+{
+    return pfl_buf_append(text, more, strlen(more));
+}
+
+/* Patterns have no quotes and no backslashes: there is nothing to escape. */
+static int write_string(struct pfl_buf *text, const char *name, struct pfl_span value)
+{
+    int rc = write_text(text, "  ");
+
+    if (rc == 0)
+        rc = write_text(text, name);
+    if (rc == 0)
+        rc = write_text(text, ": \"");
+    if (rc == 0)
+        rc = pfl_buf_append(text, value.data, value.len);
+    return rc == 0 ? write_text(text, "\"\n") : rc;
+}
+
+static int write_number(struct pfl_buf *text, const ProtobufCFieldDescriptor *field, uint64_t value)
+{
+    char line[96];
+
+    if (field->type == PROTOBUF_C_TYPE_BOOL)
+        (void)snprintf(line, sizeof(line), "  %s: %s\n", field->name,
+                       value != 0 ? "true" : "false");
+    else
+        (void)snprintf(line, sizeof(line), "  %s: %" PRIu64 "\n", field->name, value);
+    return write_text(text, line);
+}
+
+/* A rule or role, whose fields are known. Of operators, `operator_name` alone. */
+static int write_block(struct pfl_buf *text, const char *kind, struct pfl_span block,
+                       const char *operator_name)
+{
+    bool is_rule = operator_name != NULL;
+    const ProtobufCMessageDescriptor *type =
+        is_rule ? &perfleet__rule__descriptor : &perfleet__role__descriptor;
+    struct pfl_reader r = pfl_reader_of(block);
+    struct pfl_field f;
+    int rc = write_text(text, kind);
+
+    if (rc == 0)
+        rc = write_text(text, " {\n");
+    if (rc == 0 && is_rule)
+        rc = write_string(text, "operator", span_of_text(operator_name));
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, f.id);
+
+        if (field == NULL || (is_rule && f.id == RULE__OPERATOR))
+            continue;
+        rc = field->type == PROTOBUF_C_TYPE_STRING ? write_string(text, field->name, f.bytes)
+                                                   : write_number(text, field, f.value);
+    }
+    return rc == 0 ? write_text(text, "}\n") : rc;
+}
+
+/* Roles that rules for this operator name, each once. */
+static int write_roles(const struct pfl_policy *p, const char *operator_name, struct pfl_buf *text)
+{
+    bool is_named[PFL_POLICY_MAX_ROLES] = {false};
+    struct pfl_reader r = pfl_reader_of(pfl_buf_get(&p->message));
+    struct pfl_span rule;
+    int rc = 0;
+
+    while (next_rule(&r, operator_name, &rule)) {
+        struct pfl_span name = get_text(rule, RULE__ROLE);
+
+        if (name.len != 0)
+            is_named[find_role(p, name) - p->roles] = true;
+    }
+    for (unsigned i = 0; rc == 0 && i < p->roles_len; i++) {
+        if (is_named[i])
+            rc = write_block(text, "role", p->roles[i].whole, NULL);
+    }
+    return rc;
+}
+
+int pfl_policy_write_scope(const struct pfl_policy *self, const char *operator_name,
+                           struct pfl_buf *text)
+{
+    struct pfl_span rule;
+    struct pfl_reader r;
+    int rc = 0;
+
+    if (self == NULL) {
+        rc = write_text(text, "rule {\n  name: \"all\"\n  host: \"*\"\n");
+        if (rc == 0)
+            rc = write_string(text, "operator", span_of_text(operator_name));
+        return rc == 0 ? write_text(text, "}\n") : rc;
+    }
+    r = pfl_reader_of(pfl_buf_get(&self->message));
+    while (rc == 0 && next_rule(&r, operator_name, &rule))
+        rc = write_block(text, "rule", rule, operator_name);
+    return rc == 0 ? write_roles(self, operator_name, text) : rc;
 }
 
 /* ---- checking ---- */

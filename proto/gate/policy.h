@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/err.h"
 
@@ -43,5 +44,19 @@ struct pfl_policy_decision {
 /* The first rule that matches decides. `self` NULL: no policy, everything is allowed. */
 void pfl_policy_decide(const struct pfl_policy *self, const struct pfl_policy_question *question,
                        struct pfl_policy_decision *ret_decision);
+/* Whether the rule that decided gives this right, a field of the role (ROLE__COLLECT ...). A rule
+ * without a role gives all. */
+bool pfl_policy_gives(const struct pfl_policy_decision *decision, uint32_t right);
+/* What the first rule for this operator says, at whatever host. Not allowed: there is none. */
+void pfl_policy_decide_anywhere(const struct pfl_policy *self, const char *operator_name,
+                                struct pfl_policy_decision *ret_decision);
+/* Whether any rule for this operator gives this right. */
+bool pfl_policy_gives_anywhere(const struct pfl_policy *self, const char *operator_name,
+                               uint32_t right);
+/* Appends the policy for one operator, as a text for pfl_policy_parse: the rules for this operator
+ * in their order, and the roles that they name. `self` NULL: a rule that allows everything.
+ * PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_policy_write_scope(const struct pfl_policy *self, const char *operator_name,
+                                        struct pfl_buf *text);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum {
     PFL_ROLE_LAST_OF_AGENT = ROLE__TRIGGER,
-    PFL_ROLE_LAST_OF_RELAY = ROLE__FORGET,
+    PFL_ROLE_LAST_OF_RELAY = ROLE__MANAGE_TRACES,
 };
 
 /* Each "*" stands for any bytes, or none. */

@@ -49,6 +49,17 @@ void pfl_audit_context_write(const struct pfl_audit_context *self, const char *a
     self->shell->audit(self->shell->user, &entry);
 }
 
+void pfl_audit_context_describe(enum pfl_route_kind kind, const char *orderer, char *dst,
+                                size_t room)
+{
+    bool is_for = orderer != NULL && orderer[0] != '\0';
+
+    if (kind == PFL_ROUTE_SPOOL)
+        (void)snprintf(dst, room, "spool%s%s", is_for ? " for=" : "", is_for ? orderer : "");
+    else
+        (void)snprintf(dst, room, "%s", "");
+}
+
 void pfl_audit_context_report(const struct pfl_audit_context *self, enum pfl_hub_event event,
                               uint64_t number, const char *detail)
 {

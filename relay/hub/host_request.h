@@ -13,6 +13,7 @@ struct pfl_host_request {
     const struct pfl_h2_head *head;
     const struct pfl_route *route;
     struct pfl_policy_decision decision;
+    struct pfl_span role;  /* that the agent must enforce; empty: none */
     struct pfl_host *host; /* NULL: not known */
     struct pfl_h2 *agent;  /* NULL: not connected, or not looked for yet */
 };

@@ -4,10 +4,10 @@
  *
  * Happy path: the head becomes a route; the policy allows the host; the host is known and, where
  * its agent is needed, connected. Requests for one host, and to forget it, are answered here; a
- * CONNECT becomes a stream (stream_table.h); clock, streams, kills, alarms and triggers are
- * forwarded to the agent (forwarded_request.h). Failures: each a status with a sentence; refusals
- * by the policy or by a share are audited. Ownership: nothing. Limits: streams per connection, and
- * a part of an agent's for each operator.
+ * CONNECT becomes a stream (stream_table.h), of a collector to the spool too; clock, streams,
+ * kills, alarms and triggers are forwarded to the agent (forwarded_request.h). Failures: each a
+ * status with a sentence; refusals by the policy or by a share are audited. Ownership: nothing.
+ * Limits: streams per connection, and a part of an agent's for each operator.
  */
 #include "relay/hub/operator_requests.h"
 
@@ -17,6 +17,7 @@
 #include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
 #include "relay/hub/audit_context.h"
+#include "relay/hub/spool_right.h"
 
 /* When fewer of an agent's streams are left than this, an operator that has half of all gets no
  * more. */
@@ -112,7 +113,7 @@ static void ask_agent(struct pfl_operator_requests *self, struct pfl_host_reques
         refuse_absent(self, request);
     else if (!leaves_room(self, request))
         return;
-    else if (request->route->kind == PFL_ROUTE_CONSUMER)
+    else if (request->route->kind == PFL_ROUTE_CONSUMER || request->route->kind == PFL_ROUTE_SPOOL)
         pfl_stream_table_open(self->streams, request);
     else
         pfl_forwarded_requests_ask(&self->forwarded, request);
@@ -139,16 +140,22 @@ static void refuse_unknown(const struct pfl_host_request *request)
     pfl_host_request_refuse(request->h2_stream, 404, "no such host", detail);
 }
 
+static void refuse_silent(const struct pfl_host_request *request)
+{
+    pfl_host_request_refuse(request->h2_stream, 503, "host not connected",
+                            "its agent has not said its labels yet");
+}
+
 static void take_for_host(struct pfl_operator_requests *self, struct pfl_host_request *request)
 {
     const struct pfl_policy_decision *decision = &request->decision;
 
     pfl_peer_table_decide(self->peers, request->peer->identity.name, request->route->host,
                           &request->decision);
+    request->role = decision->role;
     request->host = pfl_host_inventory_find(&self->peers->inventory, request->route->host);
     if (decision->wants_labels)
-        pfl_host_request_refuse(request->h2_stream, 503, "host not connected",
-                                "its agent has not said its labels yet");
+        refuse_silent(request);
     else if (!decision->is_allowed)
         refuse_forbidden(request);
     else if (request->host == NULL)
@@ -163,6 +170,53 @@ static void take_for_host(struct pfl_operator_requests *self, struct pfl_host_re
         refuse_forgetting(request);
 }
 
+/* ---- a host's spool ---- */
+
+/* `orderer` NULL: the collector itself has no right. */
+static void refuse_spool(const struct pfl_host_request *request, const char *orderer)
+{
+    const char *host = request->route->host;
+    char line[PFL_IDENTITY_NAME_BYTES + 16];
+    char detail[256];
+
+    if (orderer != NULL)
+        (void)snprintf(detail, sizeof(detail),
+                       "no rule of the policy lets %s put orders at %s (order: true)", orderer,
+                       host);
+    else
+        (void)snprintf(detail, sizeof(detail),
+                       "no rule of the policy lets %s collect at %s (collect: true)",
+                       request->peer->identity.name, host);
+    pfl_audit_context_describe(PFL_ROUTE_SPOOL, request->route->orderer, line, sizeof(line));
+    pfl_host_request_forbid(request, &(struct pfl_problem){403, "relay", "not allowed", detail},
+                            line);
+}
+
+static void take_for_spool(struct pfl_operator_requests *self, struct pfl_host_request *request)
+{
+    const struct pfl_route *route = request->route;
+    struct pfl_spool_right right;
+
+    if (route->has_orderer && route->orderer == NULL) {
+        pfl_host_request_refuse(request->h2_stream, 400, "bad request",
+                                "perfleet-for cannot be the name of an operator");
+        return;
+    }
+    pfl_spool_right_decide(self->peers, request->peer->identity.name, route->orderer, route->host,
+                           &right);
+    request->decision = right.collector;
+    request->role = right.role;
+    request->host = pfl_host_inventory_find(&self->peers->inventory, route->host);
+    if (right.verdict == PFL_SPOOL_WANTS_LABELS)
+        refuse_silent(request);
+    else if (right.verdict != PFL_SPOOL_ALLOWED)
+        refuse_spool(request, right.verdict == PFL_SPOOL_NO_ORDERER ? route->orderer : NULL);
+    else if (request->host == NULL)
+        refuse_unknown(request);
+    else
+        ask_agent(self, request);
+}
+
 void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_hub_peer *peer,
                                 struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
 {
@@ -175,7 +229,6 @@ void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_h
     case PFL_ROUTE_NONE:
     case PFL_ROUTE_HELLO:
     case PFL_ROUTE_EVENTS:
-    case PFL_ROUTE_SPOOL:
     case PFL_ROUTE_SPOOLS:
     case PFL_ROUTE_COLLECTORS:
     case PFL_ROUTE_COLLECTOR:
@@ -194,6 +247,9 @@ void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_h
         return;
     case PFL_ROUTE_HOSTS:
         pfl_host_list_send(&self->hosts, peer, h2_stream);
+        return;
+    case PFL_ROUTE_SPOOL:
+        take_for_spool(self, &request);
         return;
     default:
         take_for_host(self, &request);

@@ -337,14 +337,23 @@ static const struct pfl_h2_stream_ops host_ops = {
     .on_closed = on_closed,
 };
 
+static size_t copy_place(const struct pfl_stream_splice_place *place, struct pfl_h2_field *fields)
+{
+    memcpy(fields, place->fields, place->fields_len * sizeof(fields[0]));
+    return place->fields_len;
+}
+
 static int ask_host(struct pfl_stream_splice *p, const struct pfl_stream_splice_conf *conf)
 {
+    const struct pfl_stream_splice_place *place = conf->place;
     struct pfl_h2_field fields[PFL_STREAM_SPLICE_FIELDS];
-    size_t count = copy_fields(conf->head, to_host, sizeof(to_host) / sizeof(to_host[0]), fields);
+    size_t count = place != NULL ? copy_place(place, fields)
+                                 : copy_fields(conf->head, to_host,
+                                               sizeof(to_host) / sizeof(to_host[0]), fields);
     struct pfl_h2_request request = {
         .method = "CONNECT",
-        .path = PFL_TUNNEL_CONSUMER_PATH,
-        .protocol = PFL_TUNNEL_PROTOCOL,
+        .path = place != NULL ? place->path : PFL_TUNNEL_CONSUMER_PATH,
+        .protocol = place != NULL ? place->protocol : PFL_TUNNEL_PROTOCOL,
         .fields = fields,
         .ops = &host_ops,
         .user = &p->sides[HOST],

@@ -12,7 +12,8 @@
 #include "proto/tunnel/resume.h"
 
 /* Fields that are forwarded, each way. */
-#define PFL_STREAM_SPLICE_FIELDS 8u
+#define PFL_STREAM_SPLICE_FIELDS       8u
+#define PFL_STREAM_SPLICE_PLACE_FIELDS 2u
 
 struct pfl_stream_splice;
 
@@ -28,12 +29,22 @@ struct pfl_stream_splice_stats {
     uint32_t host_code;
 };
 
+struct pfl_stream_splice_place {
+    const char *path;
+    const char *protocol;
+    struct pfl_h2_field fields[PFL_STREAM_SPLICE_PLACE_FIELDS];
+    size_t fields_len;
+};
+
 struct pfl_stream_splice_conf {
     struct pfl_h2_stream *h2_stream; /* the operator's CONNECT, not answered; taken on success */
     const struct pfl_h2_head *head;  /* its fields are passed on; borrowed until new returns */
     const struct pfl_resume_offer *offer; /* the operator's; borrowed likewise. NULL: none */
     struct pfl_h2 *agent;                 /* the host's connection */
     const char *operator_name;            /* borrowed until new returns */
+    /* NULL: to the host's consumer socket; the stream may be resumed. Else with one life, to this
+     * path, by this :protocol, with these fields and none of the operator's. Borrowed likewise. */
+    const struct pfl_stream_splice_place *place;
     uint32_t
         host_window_bytes; /* what the host may send without credit: the window that we sent it */
     uint32_t operator_window_bytes;

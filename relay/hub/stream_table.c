@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "proto/h2/h2_call.h"
 #include "relay/hub/audit_context.h"
+#include "relay/hub/spool_right.h"
 #include "relay/hub/throttle.h"
 
 struct stream {
@@ -32,6 +33,8 @@ struct stream {
     const struct role_change *last_change; /* borrowed until its answer: the last one; NULL: none */
     struct pfl_throttled throttled;        /* waits for its bytes a second */
     uint64_t share;                        /* the sharer whose memory it takes (base/shares.h) */
+    enum pfl_route_kind kind;              /* CONSUMER or SPOOL */
+    char orderer[PFL_IDENTITY_NAME_BYTES]; /* of SPOOL; "": none */
     bool is_resume;
 };
 
@@ -77,6 +80,17 @@ static void report_end(const struct stream *c, const struct pfl_stream_splice_st
     shell->report(shell->user, &report);
 }
 
+/* What the lines about this stream say of its kind. */
+static void audit(const struct stream *c, const char *action, unsigned status,
+                  const struct pfl_stream_splice_stats *stats)
+{
+    char detail[PFL_IDENTITY_NAME_BYTES + 16] = "";
+
+    pfl_audit_context_describe(c->kind, c->orderer, detail, sizeof(detail));
+    pfl_audit_context_write(&c->context, action, status,
+                            &(struct pfl_audit_context_more){.stats = stats, .detail = detail});
+}
+
 static void on_splice_ended(void *user, const struct pfl_stream_splice_stats *stats)
 {
     struct stream *c = user;
@@ -92,8 +106,7 @@ static void on_splice_ended(void *user, const struct pfl_stream_splice_stats *st
         pfl_quota_note_stray(c->quota, now_of(self));
     if (c->quota != NULL)
         pfl_quota_close(c->quota);
-    pfl_audit_context_write(&c->context, stats->status == 200 ? "end" : "refuse", stats->status,
-                            &(struct pfl_audit_context_more){.stats = stats});
+    audit(c, stats->status == 200 ? "end" : "refuse", stats->status, stats);
     report_end(c, stats);
     pfl_mem_free(c);
 }
@@ -302,8 +315,24 @@ static bool open_quota(struct stream *c, const struct pfl_host_request *request)
     return false;
 }
 
+/* A spool's stream has one life, and says who collects for whom. */
+static void set_spool(const struct stream *c, struct pfl_stream_splice_place *place,
+                      struct pfl_stream_splice_conf *conf)
+{
+    *place = (struct pfl_stream_splice_place){
+        .path = PFL_TUNNEL_SPOOL_PATH,
+        .protocol = PFL_TUNNEL_PROTOCOL_SPOOL,
+        .fields = {{PFL_TUNNEL_H_COLLECTOR, c->context.who}, {PFL_TUNNEL_H_FOR, c->orderer}},
+        .fields_len = c->orderer[0] != '\0' ? 2 : 1};
+    conf->place = place;
+    conf->offer = NULL;
+    if (c->orderer[0] != '\0')
+        conf->operator_name = c->orderer;
+}
+
 static int start_splice(struct stream *c, const struct pfl_host_request *request)
 {
+    struct pfl_stream_splice_place place;
     struct pfl_stream_splice_conf splice = {
         .h2_stream = request->h2_stream,
         .head = request->head,
@@ -312,7 +341,7 @@ static int start_splice(struct stream *c, const struct pfl_host_request *request
         .operator_name = c->context.who,
         .host_window_bytes = PFL_TUNNEL_DATA_WINDOW_BYTES,
         .operator_window_bytes = PFL_TUNNEL_CONTROL_WINDOW_BYTES,
-        .role = request->decision.role,
+        .role = request->role,
         .role_text = c->role[0] != '\0' ? c->role : NULL,
         .get_room = c->quota != NULL ? get_room : NULL,
         .on_sent = c->quota != NULL ? on_sent : NULL,
@@ -322,6 +351,8 @@ static int start_splice(struct stream *c, const struct pfl_host_request *request
         .user = c,
     };
 
+    if (c->kind == PFL_ROUTE_SPOOL)
+        set_spool(c, &place, &splice);
     return pfl_stream_splice_new(&splice, &c->splice);
 }
 
@@ -333,8 +364,11 @@ static void init_stream(struct stream *c, struct pfl_stream_table *table,
     c->peer = request->peer;
     c->share = pfl_stream_table_get_share(c->context.who);
     c->throttled.go_on = go_on;
-    c->is_resume = request->route->is_resume;
-    pfl_role_write(request->decision.role, c->role);
+    c->kind = request->route->kind;
+    c->is_resume = c->kind == PFL_ROUTE_CONSUMER && request->route->is_resume;
+    if (c->kind == PFL_ROUTE_SPOOL && request->route->orderer != NULL)
+        memcpy(c->orderer, request->route->orderer, strlen(request->route->orderer) + 1);
+    pfl_role_write(request->role, c->role);
 }
 
 void pfl_stream_table_open(struct pfl_stream_table *self, const struct pfl_host_request *request)
@@ -363,14 +397,14 @@ void pfl_stream_table_open(struct pfl_stream_table *self, const struct pfl_host_
     self->ended.begun++;
     self->ended.resumed += c->is_resume;
     count_stream(self, c->context.host, true);
-    pfl_audit_context_write(&c->context, c->is_resume ? "resume" : "connect", 0, NULL);
+    audit(c, c->is_resume ? "resume" : "connect", 0, NULL);
 }
 
 /* ---- another policy ---- */
 
 static void end_forbidden(struct stream *c, unsigned status)
 {
-    pfl_audit_context_write(&c->context, "forbid", status, NULL);
+    audit(c, "forbid", status, NULL);
     pfl_stream_splice_cancel(c->splice);
 }
 
@@ -435,8 +469,30 @@ static int start_role_change(struct stream *c, const char *role)
     return rc;
 }
 
+/* With one life it is dialled again to get another role. */
+static void review_spool(struct stream *c)
+{
+    const char *orderer = c->orderer[0] != '\0' ? c->orderer : NULL;
+    struct pfl_spool_right right;
+    char role[PFL_ROLE_FIELD_BYTES];
+
+    pfl_spool_right_decide(c->table->peers, c->context.who, orderer, c->context.host, &right);
+    if (right.verdict == PFL_SPOOL_WANTS_LABELS)
+        return;
+    if (right.verdict != PFL_SPOOL_ALLOWED) {
+        end_forbidden(c, 403);
+        return;
+    }
+    if (c->quota != NULL && right.collector.rates.len != 0)
+        c->quota =
+            pfl_quotas_move(c->table->quotas, c->quota, right.collector.rates, now_of(c->table));
+    pfl_role_write(right.role, role);
+    if (strcmp(role, c->role) != 0)
+        pfl_stream_splice_detach(c->splice);
+}
+
 /* Roles are replaced, never removed: a stream that had one keeps it if there is none any more. */
-static void review(struct stream *c)
+static void review_consumer(struct stream *c)
 {
     struct pfl_policy_decision d;
     char role[PFL_ROLE_FIELD_BYTES];
@@ -454,6 +510,14 @@ static void review(struct stream *c)
         return;
     if (c->role[0] == '\0' || c->context.stream[0] == '\0' || start_role_change(c, role) != 0)
         end_forbidden(c, 403);
+}
+
+static void review(struct stream *c)
+{
+    if (c->kind == PFL_ROUTE_SPOOL)
+        review_spool(c);
+    else
+        review_consumer(c);
 }
 
 void pfl_stream_table_review(struct pfl_stream_table *self, const char *host)

@@ -171,6 +171,119 @@ static void what_a_role_may_forget_stays_with_the_relay(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+#define COLLECTING                                                                                 \
+    "rule { name: \"c\" operator: \"col-*\" operator: \"eve\" host: \"web-*\" role: \"c\" }\n"     \
+    "rule { name: \"w\" operator: \"ann\" host: \"*\" label: \"role=web\" role: \"w\" }\n"         \
+    "rule { name: \"o\" operator: \"ann\" host: \"db-1\" }\n"                                      \
+    "role { name: \"c\" method: \"none\" collect: true max_streams: 8 }\n"                         \
+    "role { name: \"w\" order: true traces: true manage_traces: false }\n"
+
+static void rights_of_collectors_stay_with_the_relay(void **state)
+{
+    struct pfl_policy_decision d;
+    struct pfl_policy *p;
+
+    (void)state;
+    assert_int_equal(parse(COLLECTING, &p), 0);
+    d = decide(p, "ann", true);
+    assert_true(pfl_policy_gives(&d, ROLE__ORDER));
+    assert_true(pfl_policy_gives(&d, ROLE__TRACES));
+    assert_false(pfl_policy_gives(&d, ROLE__COLLECT));
+    assert_false(pfl_policy_gives(&d, ROLE__MANAGE_TRACES));
+    assert_false(pfl_role_has(d.role, ROLE__ORDER));
+    assert_null(pfl_role_check(d.role, false));
+    /* Who may not use the host has no right there. */
+    d = decide(p, "eve", true);
+    assert_false(pfl_policy_gives(&d, ROLE__COLLECT));
+    /* A rule without a role gives all, and so does no policy. */
+    pfl_policy_decide(p, &(struct pfl_policy_question){.operator_name = "ann", .host = "db-1"}, &d);
+    assert_true(pfl_policy_gives(&d, ROLE__COLLECT));
+    d = decide(NULL, "eve", true);
+    assert_true(pfl_policy_gives(&d, ROLE__MANAGE_TRACES));
+    pfl_policy_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
+static void rights_anywhere_are_those_of_any_rule(void **state)
+{
+    struct pfl_policy_decision d;
+    struct pfl_policy *p;
+
+    (void)state;
+    assert_int_equal(parse(COLLECTING, &p), 0);
+    assert_true(pfl_policy_gives_anywhere(p, "col-1", ROLE__COLLECT));
+    assert_false(pfl_policy_gives_anywhere(p, "col-1", ROLE__ORDER));
+    assert_true(pfl_policy_gives_anywhere(p, "ann", ROLE__COLLECT)); /* at db-1 */
+    assert_false(pfl_policy_gives_anywhere(p, "bob", ROLE__COLLECT));
+    assert_true(pfl_policy_gives_anywhere(NULL, "bob", ROLE__COLLECT));
+    pfl_policy_decide_anywhere(p, "ann", &d);
+    assert_true(d.is_allowed);
+    assert_memory_equal(pfl_role_get_name(d.rates).data, "w", 1);
+    pfl_policy_decide_anywhere(p, "bob", &d);
+    assert_false(d.is_allowed);
+    pfl_policy_decide_anywhere(NULL, "bob", &d);
+    assert_true(d.is_allowed);
+    pfl_policy_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
+/* Another program judges by it as the relay does. */
+static void a_scope_is_the_policy_of_one_operator(void **state)
+{
+    static const char text[] = "rule {\n"
+                               "  operator: \"ann\"\n"
+                               "  name: \"w\"\n"
+                               "  host: \"*\"\n"
+                               "  label: \"role=web\"\n"
+                               "  role: \"w\"\n"
+                               "}\n"
+                               "rule {\n"
+                               "  operator: \"ann\"\n"
+                               "  name: \"o\"\n"
+                               "  host: \"db-1\"\n"
+                               "}\n"
+                               "role {\n"
+                               "  name: \"w\"\n"
+                               "  order: true\n"
+                               "  traces: true\n"
+                               "  manage_traces: false\n"
+                               "}\n";
+    struct pfl_policy_decision d;
+    struct pfl_policy *p;
+    struct pfl_policy *cut;
+    struct pfl_buf scope;
+
+    (void)state;
+    assert_int_equal(parse(COLLECTING, &p), 0);
+    pfl_buf_init(&scope, PFL_POLICY_MAX_BYTES);
+    assert_int_equal(pfl_policy_write_scope(p, "ann", &scope), 0);
+    assert_int_equal(scope.len, strlen(text));
+    assert_memory_equal(pfl_buf_get(&scope).data, text, strlen(text));
+    assert_int_equal(pfl_policy_parse(pfl_buf_get(&scope), why, &cut), 0);
+    d = decide(cut, "ann", true);
+    assert_true(pfl_policy_gives(&d, ROLE__TRACES));
+    assert_false(allows(cut, "col-1", "web-1"));
+    pfl_policy_free(cut);
+
+    pfl_buf_clear(&scope);
+    assert_int_equal(pfl_policy_write_scope(p, "col-1", &scope), 0);
+    assert_int_equal(pfl_policy_parse(pfl_buf_get(&scope), why, &cut), 0);
+    assert_true(pfl_policy_gives_anywhere(cut, "col-1", ROLE__COLLECT));
+    assert_false(pfl_policy_gives_anywhere(cut, "col-2", ROLE__COLLECT));
+    pfl_policy_free(cut);
+
+    pfl_buf_clear(&scope);
+    assert_int_equal(pfl_policy_write_scope(p, "bob", &scope), 0);
+    assert_int_equal(scope.len, 0); /* nothing is allowed */
+    assert_int_equal(pfl_policy_write_scope(NULL, "bob", &scope), 0);
+    assert_int_equal(pfl_policy_parse(pfl_buf_get(&scope), why, &cut), 0);
+    assert_true(allows(cut, "bob", "any"));
+    pfl_policy_free(cut);
+    pfl_buf_fini(&scope);
+    pfl_policy_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
 static void what_is_no_policy_is_refused_with_words(void **state)
 {
     static const char *const bad[] = {
@@ -251,10 +364,22 @@ static int parse_one(void *arg)
     return rc;
 }
 
+static int write_one(void *arg)
+{
+    struct pfl_buf scope;
+    int rc;
+
+    pfl_buf_init(&scope, PFL_POLICY_MAX_BYTES);
+    rc = pfl_policy_write_scope(arg, "ann", &scope);
+    pfl_buf_fini(&scope);
+    return rc;
+}
+
 static void running_out_of_memory_is_told(void **state)
 {
     (void)state;
     pfl_sweep(parse_one, NULL, false);
+    pfl_sweep(write_one, NULL, false); /* without a policy */
 }
 
 int main(void)
@@ -264,6 +389,9 @@ int main(void)
         cmocka_unit_test(stars_stand_for_anything),
         cmocka_unit_test(labels_and_roles_decide_and_the_first_rule_that_fits_does),
         cmocka_unit_test(what_a_role_may_forget_stays_with_the_relay),
+        cmocka_unit_test(rights_of_collectors_stay_with_the_relay),
+        cmocka_unit_test(rights_anywhere_are_those_of_any_rule),
+        cmocka_unit_test(a_scope_is_the_policy_of_one_operator),
         cmocka_unit_test(the_place_of_what_makes_no_sense_is_told),
         cmocka_unit_test(braces_in_texts_comments_and_blocks_begin_no_block),
         cmocka_unit_test(what_is_no_policy_is_refused_with_words),

@@ -47,7 +47,9 @@ static void a_role_has_a_name_known_fields_and_each_number_once(void **state)
         ROLE(NAME "\xa0\x06\x01\xa0\x06\x01", "does not know", "repeated"),
         ROLE(NAME "\xb8\x06\x01\xb8\x06\x01", "does not know", "repeated"),
         ROLE(NAME "\x98\x06\x01", "does not know", "does not know"), /* 99 */
-        ROLE(NAME "\xc0\x06\x01", "does not know", "does not know"), /* 104 */
+        ROLE(NAME "\xc0\x06\x01\xd8\x06\x01", "does not know", NULL),
+        ROLE(NAME "\xd8\x06\x01\xd8\x06\x01", "does not know", "repeated"),
+        ROLE(NAME "\xe0\x06\x01", "does not know", "does not know"), /* 108 */
         ROLE(NAME "\x10\x01", "does not know", "does not know"),     /* a number as a method */
         ROLE(NAME "\x2a\x01x", "does not know", "does not know"),    /* text as a duration */
         ROLE(NAME "\x38\x01", "does not know", "does not know"),

@@ -171,9 +171,10 @@ static const struct pfl_h2_stream_ops waiting_ops = {
 
 static void note_asked(struct world_peer *p, const struct pfl_h2_head *head)
 {
-    static const char *const fields[] = {PFL_TUNNEL_H_OPERATOR,  PFL_TUNNEL_H_ROLE,
-                                         PFL_TUNNEL_H_TRIGGERS,  PFL_TUNNEL_H_TRIGGER,
-                                         PFL_TUNNEL_H_RAISED_AT, PFL_TUNNEL_H_RAISED_AGO};
+    static const char *const fields[] = {
+        PFL_TUNNEL_H_OPERATOR,  PFL_TUNNEL_H_ROLE,      PFL_TUNNEL_H_TRIGGERS,
+        PFL_TUNNEL_H_TRIGGER,   PFL_TUNNEL_H_RAISED_AT, PFL_TUNNEL_H_RAISED_AGO,
+        PFL_TUNNEL_H_COLLECTOR, PFL_TUNNEL_H_FOR,       PFL_TUNNEL_H_STREAM};
 
     append(p->asked, sizeof(p->asked), "%s %s", pfl_h2_head_get(head, ":method"),
            pfl_h2_head_get(head, ":path"));
@@ -252,7 +253,7 @@ static void on_agent_request(void *user, struct pfl_h2_stream *h2_stream,
         return;
     }
     note_asked(p, head);
-    if (strcmp(path, PFL_TUNNEL_CONSUMER_PATH) == 0) {
+    if (strcmp(pfl_h2_head_get(head, ":method"), "CONNECT") == 0) {
         answer_stream(p, h2_stream);
     } else if (p->answer == 0) {
         p->waiting = h2_stream;
@@ -379,6 +380,23 @@ void world_open_stream(struct world_peer *p, const char *host, const char *id, c
 
     memset(ret_answer, 0, sizeof(*ret_answer));
     (void)snprintf(path, sizeof(path), "/v1/hosts/%s/consumer", host);
+    if (p != NULL && p->far != NULL)
+        note(pfl_h2_request(p->far, &request, &ret_answer->h2_stream));
+    world_pump();
+}
+
+void world_dial(struct world_peer *p, const char *path, const char *protocol,
+                const struct pfl_h2_field *field, struct world_answer *ret_answer)
+{
+    struct pfl_h2_request request = {.method = "CONNECT",
+                                     .path = path,
+                                     .protocol = protocol,
+                                     .fields = field,
+                                     .fields_len = field != NULL,
+                                     .ops = &stream_ops,
+                                     .user = ret_answer};
+
+    memset(ret_answer, 0, sizeof(*ret_answer));
     if (p != NULL && p->far != NULL)
         note(pfl_h2_request(p->far, &request, &ret_answer->h2_stream));
     world_pump();

@@ -123,6 +123,9 @@ void world_ask_with(struct world_peer *p, const char *method, const char *path,
 /* A stream to the host; `received` makes it a resume. */
 void world_open_stream(struct world_peer *p, const char *host, const char *id, const char *received,
                        struct world_answer *ret_answer);
+/* A stream with one life. `field` may be NULL. */
+void world_dial(struct world_peer *p, const char *path, const char *protocol,
+                const struct pfl_h2_field *field, struct world_answer *ret_answer);
 void world_reset(struct world_answer *answer, enum pfl_h2_code code);
 
 /* Claims about an answer, a line of the audit log, of the log. */

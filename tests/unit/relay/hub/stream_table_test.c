@@ -53,7 +53,7 @@ static void a_stream_carries_bytes_and_is_counted_until_its_end(void **state)
     connect_both(NULL);
     world_open_stream(ann, "a", WORLD_STREAM, NULL, &one);
     assert_int_equal(one.status, 200);
-    assert_string_equal(a->asked, "CONNECT /v1/consumer operator=ann\n");
+    assert_string_equal(a->asked, "CONNECT /v1/consumer operator=ann stream=" WORLD_STREAM "\n");
     world_assert_audited("connect 0 ann a " WORLD_STREAM " 0/0 - -\n");
     assert_int_equal(streams_of_a(), 1);
     assert_int_equal(pfl_stream_table_count(&world.streams, "ann", "a"), 1);
