@@ -9,6 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum pfl_work_share {
+    PFL_WORK_WITHOUT_SHARE,
+    PFL_WORK_SHARE, /* of the threads that users share */
+    PFL_WORK_SPARE, /* one of the spare threads */
+};
+
 struct pfl_work {
     /* In a thread: touches nothing that the loop uses meanwhile, allocates nothing. */
     void (*run)(struct pfl_work *work);
@@ -20,7 +26,7 @@ struct pfl_work {
 
     /* Belongs to the worker, from submit to on_done. */
     struct pfl_work *next;
-    bool has_share;
+    enum pfl_work_share share;
 };
 
 /* Submits the work: 0, and on_done follows later, never before this returns; or an error, and

@@ -3,14 +3,14 @@
  * Threads and their queue: see worker.h.
  *
  * Happy path: submit appends to the queue and wakes a thread, or starts one while all are busy and
- * there are fewer than threads_max; the thread takes the first work whose user may have one more
- * thread, runs it, appends it to the list of completed work and posts one note to the loop
- * (wakeup.h), which calls on_done for the whole list. Failures: without a thread submit fails.
- * Closing: the threads finish the queue and are joined; on_done is called for completed work; the
- * worker is freed when its descriptor's handle is closed. Order: the lock makes the loop's writes
- * before submit visible to the thread, and the thread's writes in run visible to the loop.
- * Ownership: work is its owner's, from submit to on_done the worker's. Limits: threads_max; each
- * owner has one work or two.
+ * there are fewer than all; the thread takes the first work whose user may have one more thread,
+ * runs it, appends it to the list of completed work and posts one note to the loop (wakeup.h),
+ * which calls on_done for the whole list. Failures: without a thread submit fails. Closing: the
+ * threads finish the queue and are joined; on_done is called for completed work; the worker is
+ * freed when its descriptor's handle is closed. Order: the lock makes the loop's writes before
+ * submit visible to the thread, and the thread's writes in run visible to the loop. Ownership: work
+ * is its owner's, from submit to on_done the worker's. Limits: threads_max, and
+ * PFL_WORKER_SPARE_THREADS; each owner has one work or two.
  */
 #include "base/io/worker.h"
 
@@ -37,11 +37,12 @@ struct pfl_worker {
     struct queue waiting;
     struct queue done;
     struct pfl_shares running; /* works, by user */
+    struct pfl_shares spare;   /* works on spare threads */
     unsigned waiting_len;
     unsigned idle; /* threads */
     bool is_posted;
     bool is_closing;
-    uv_thread_t threads[PFL_WORKER_THREADS_MAX];
+    uv_thread_t threads[PFL_WORKER_THREADS_MAX + PFL_WORKER_SPARE_THREADS];
     unsigned threads_len;
     struct queue handing; /* the loop's: works whose on_done is next */
 };
@@ -62,8 +63,12 @@ static bool may_run(struct pfl_worker *w, struct pfl_work *work)
 {
     if (w->conf.threads_max == 1 || (work->is_void != NULL && work->is_void(work)))
         return true;
-    work->has_share = pfl_shares_take(&w->running, work->who, 1);
-    return work->has_share;
+    if (pfl_shares_take(&w->running, work->who, 1))
+        work->share = PFL_WORK_SHARE;
+    else if (pfl_shares_get(&w->running, work->who) == 0 &&
+             pfl_shares_get(&w->spare, work->who) == 0 && pfl_shares_take(&w->spare, work->who, 1))
+        work->share = PFL_WORK_SPARE;
+    return work->share != PFL_WORK_WITHOUT_SHARE;
 }
 
 /* The first work whose user may have one more thread, or that was cancelled; NULL: none. */
@@ -107,8 +112,8 @@ static void give_back(struct pfl_worker *w, struct pfl_work *work)
     bool must_post;
 
     uv_mutex_lock(&w->lock);
-    if (work->has_share)
-        pfl_shares_give(&w->running, work->who, 1);
+    if (work->share != PFL_WORK_WITHOUT_SHARE)
+        pfl_shares_give(work->share == PFL_WORK_SHARE ? &w->running : &w->spare, work->who, 1);
     append(&w->done, work);
     must_post = !w->is_posted;
     w->is_posted = true;
@@ -196,6 +201,7 @@ int pfl_worker_open(const struct pfl_worker_conf *conf, struct pfl_worker **ret_
     w->conf = *conf;
     w->note.on_note = on_note;
     w->running.max = conf->threads_max;
+    w->spare.max = PFL_WORKER_SPARE_THREADS;
     rc = pfl_wakeup_open(&w->wakeup, conf->loop);
     if (rc != 0) {
         pfl_mem_free(w);
@@ -213,6 +219,7 @@ int pfl_worker_open(const struct pfl_worker_conf *conf, struct pfl_worker **ret_
 void pfl_worker_set_owner(struct pfl_worker *self, uint32_t uid)
 {
     self->running.owner = uid;
+    self->spare.owner = uid;
 }
 
 void pfl_worker_close(struct pfl_worker *self)
@@ -235,7 +242,9 @@ void pfl_worker_close(struct pfl_worker *self)
 /* Under the lock. False: there is no thread, and none can be started. */
 static bool has_thread(struct pfl_worker *w)
 {
-    if (w->idle <= w->waiting_len && w->threads_len < w->conf.threads_max &&
+    unsigned max = w->conf.threads_max == 1 ? 1 : w->conf.threads_max + PFL_WORKER_SPARE_THREADS;
+
+    if (w->idle <= w->waiting_len && w->threads_len < max &&
         uv_thread_create(&w->threads[w->threads_len], run_thread, w) == 0)
         w->threads_len++;
     return w->threads_len != 0;
@@ -247,7 +256,7 @@ int pfl_worker_submit(struct pfl_worker *self, struct pfl_work *work)
 
     if (self->is_closing)
         return PFL_ESTATE;
-    work->has_share = false;
+    work->share = PFL_WORK_WITHOUT_SHARE;
     uv_mutex_lock(&self->lock);
     is_taken = has_thread(self);
     if (is_taken) {

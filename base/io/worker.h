@@ -2,7 +2,9 @@
 /*
  * Threads for work that would block the loop. Work is begun in the order of submission. With
  * several threads users share them (base/shares.h), so that one user's long work does not delay
- * others. There is no thread before the first work.
+ * others. A user who has none of them gets one of PFL_WORKER_SPARE_THREADS more, so that the long
+ * work of several users together does not delay others, either. There is no thread before the first
+ * work.
  */
 #ifndef PFL_BASE_IO_WORKER_H
 #define PFL_BASE_IO_WORKER_H
@@ -12,13 +14,14 @@
 #include "base/err.h"
 #include "base/work.h"
 
-#define PFL_WORKER_THREADS_MAX 8u
+#define PFL_WORKER_THREADS_MAX   8u
+#define PFL_WORKER_SPARE_THREADS 24u /* besides; one a user */
 
 struct pfl_worker;
 
 struct pfl_worker_conf {
     uv_loop_t *loop;
-    unsigned threads_max; /* 1: work runs in order, and users have no shares */
+    unsigned threads_max; /* 1: work runs in order, without shares and spare threads */
     int nice;             /* of the threads */
 };
 

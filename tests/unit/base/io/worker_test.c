@@ -21,6 +21,7 @@
 #define HOG      7u
 #define OTHER    8u
 #define OF_HOG   12u
+#define HOGS     10u
 #define OWNER_ID 5u
 
 struct numbered {
@@ -264,6 +265,32 @@ static void whose_work_takes_long_holds_up_nobody_else(void **state)
         wait_for(&hogs[i]);
 }
 
+/* Of the shared threads they leave one, which is for root and the owner. */
+static void long_work_of_many_users_holds_up_nobody_else(void **state)
+{
+    static struct long_work hogs[HOGS][OF_HOG];
+    struct long_work other;
+    struct long_work owners;
+
+    (void)state;
+    pfl_worker_set_owner(worker, OWNER_ID);
+    for (unsigned user = 0; user < HOGS; user++) {
+        for (size_t i = 0; i < OF_HOG; i++)
+            submit(&hogs[user][i], 100 + user, true);
+    }
+    while (atomic_load(&running) < PFL_WORKER_THREADS_MAX - 1 + HOGS - 3)
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+    submit(&other, OTHER, false);
+    submit(&owners, OWNER_ID, false);
+    wait_for(&other);
+    wait_for(&owners);
+    assert_int_equal(atomic_load(&running), PFL_WORKER_THREADS_MAX - 1 + HOGS - 3);
+    for (size_t i = 0; i < HOGS * OF_HOG; i++)
+        uv_sem_post(&may_end);
+    for (size_t i = 0; i < HOGS * OF_HOG; i++)
+        wait_for(&hogs[i / OF_HOG][i % OF_HOG]);
+}
+
 static void what_nobody_wants_any_more_does_not_wait_for_a_share(void **state)
 {
     static struct long_work hogs[OF_HOG];
@@ -342,6 +369,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_worker_that_is_closed_takes_no_more, setup, teardown),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_survived, setup, teardown),
         cmocka_unit_test_setup_teardown(whose_work_takes_long_holds_up_nobody_else, setup_shared,
+                                        teardown_shared),
+        cmocka_unit_test_setup_teardown(long_work_of_many_users_holds_up_nobody_else, setup_shared,
                                         teardown_shared),
         cmocka_unit_test_setup_teardown(what_nobody_wants_any_more_does_not_wait_for_a_share,
                                         setup_shared, teardown_shared),
