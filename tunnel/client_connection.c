@@ -112,9 +112,9 @@ static bool has_more(const struct pfl_client_stream *s)
 
 static void tell_eof(struct pfl_client_stream *s)
 {
-    if (!may_deliver(s) || s->is_eof_told || !s->resume.is_in_ended || has_more(s))
+    if (!may_deliver(s) || s->is_eof_reported || !s->resume.is_in_ended || has_more(s))
         return;
-    s->is_eof_told = true;
+    s->is_eof_reported = true;
     send_credit(s);
     if (s->is_flushing)
         pfl_client_stream_break(s, 0, "");
@@ -209,7 +209,7 @@ static void attach(struct pfl_client_stream *s, const struct pfl_h2_head *head)
     }
     if (s->is_taken_over && offer.received == s->resume.out.end)
         offer.credited = offer.received;
-    if (pfl_resume_attach(&s->resume, &offer, &s->told) != 0) {
+    if (pfl_resume_attach(&s->resume, &offer, &s->sent_offer) != 0) {
         pfl_client_stream_break(s, PFL_EPROTO, "the host's account of this stream is not ours");
         return;
     }
@@ -220,9 +220,9 @@ static void attach(struct pfl_client_stream *s, const struct pfl_h2_head *head)
     s->backoff.failures = 0;
     pfl_h2_stream_wake(s->h2_stream);
     pfl_client_connection_kick(s);
-    if (s->is_ready_told)
+    if (s->is_ready_reported)
         return;
-    s->is_ready_told = true;
+    s->is_ready_reported = true;
     if (s->base.ops->on_ready != NULL && !s->is_flushing)
         s->base.ops->on_ready(s->base.user);
 }
@@ -392,7 +392,7 @@ static int ask_host(struct pfl_client_stream *s, struct pfl_h2 *h2)
 
     (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s/consumer", s->host);
     fields[0] = (struct pfl_h2_field){PFL_TUNNEL_H_STREAM, s->id};
-    pfl_tunnel_offer_write(&s->told, s->ttl_ms, &text, fields + 1);
+    pfl_tunnel_offer_write(&s->sent_offer, s->ttl_ms, &text, fields + 1);
     /* The number of received bytes makes it a resume. */
     request.fields_len = s->was_opened ? PFL_TUNNEL_OFFER_FIELDS + 1 : PFL_TUNNEL_OFFER_FIELDS - 1;
     if (!s->was_opened && s->wants_zstd)
@@ -409,7 +409,7 @@ void pfl_client_connection_ask(struct pfl_client_stream *s)
         wait_for_h2_stream(s);
         return;
     }
-    pfl_resume_get_offer(&s->resume, &s->told);
+    pfl_resume_get_offer(&s->resume, &s->sent_offer);
     if ((s->place != NULL ? ask_place(s, h2) : ask_host(s, h2)) != 0) {
         wait_for_h2_stream(s);
         return;
@@ -423,7 +423,8 @@ static void on_up(struct pfl_tunnel_rider *rider, const struct pfl_tunnel_way *w
 {
     struct pfl_client_stream *s = PFL_CONTAINER_OF(rider, struct pfl_client_stream, rider);
 
-    if (s->way == way && s->state == STATE_WAITING && !(s->is_eof_told && s->resume.is_end_sent))
+    if (s->way == way && s->state == STATE_WAITING &&
+        !(s->is_eof_reported && s->resume.is_end_sent))
         pfl_client_connection_ask(s);
 }
 

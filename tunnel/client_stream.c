@@ -151,7 +151,7 @@ static void stream_close(struct pfl_stream *stream)
 
     if (s->state == STATE_CLOSING)
         return;
-    if (!has_h2_stream && !(s->is_eof_told && s->resume.is_end_sent))
+    if (!has_h2_stream && !(s->is_eof_reported && s->resume.is_end_sent))
         kill_at_host(s);
     pfl_client_stream_break(s, 0, "");
 }

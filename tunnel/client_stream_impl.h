@@ -23,9 +23,9 @@ struct pfl_client_stream {
     uv_loop_t *loop;
     enum pfl_client_stream_state state;
     struct pfl_resume resume;
-    struct pfl_decode_port *decoder; /* owned; NULL: plain */
-    struct pfl_resume_offer told;    /* our offer for this HTTP/2 stream */
-    struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed */
+    struct pfl_decode_port *decoder;    /* owned; NULL: plain */
+    struct pfl_resume_offer sent_offer; /* our offer for this HTTP/2 stream */
+    struct pfl_h2_stream *h2_stream;    /* borrowed until its on_closed */
     uv_timer_t retry; /* the next attempt while WAITING; the end of close_after_flush */
     uv_timer_t kick;  /* defers callbacks to the owner to the loop */
     unsigned timers;
@@ -42,8 +42,8 @@ struct pfl_client_stream {
     bool is_taken_over; /* begun from a ticket: the credit of the first answer may be behind ours */
     bool wants_zstd;
     bool is_reading;
-    bool is_ready_told;
-    bool is_eof_told;
+    bool is_ready_reported;
+    bool is_eof_reported;
     bool is_above;    /* the queue was above queue_low_bytes */
     bool is_flushing; /* close_after_flush: nothing is delivered any more */
     char id[PFL_TUNNEL_STREAM_ID_BYTES];

@@ -55,7 +55,7 @@ struct tls_stream {
     bool is_reading;
     bool is_kick_due; /* the timer is the kick */
     bool is_eof_due;  /* the peer's close_notify came while reading was stopped */
-    bool is_eof_told;
+    bool is_eof_reported;
     bool is_shutdown_wanted;
     char error[640];
 };
@@ -169,14 +169,14 @@ static void watch_validity(uv_timer_t *timer)
 
 static void tell_eof(struct tls_stream *t)
 {
-    if (t->is_closing || t->is_eof_told || !pfl_tls_engine_has_peer_closed(t->engine))
+    if (t->is_closing || t->is_eof_reported || !pfl_tls_engine_has_peer_closed(t->engine))
         return;
     if (!t->is_reading) {
         t->is_eof_due = true;
         return;
     }
     t->is_eof_due = false;
-    t->is_eof_told = true;
+    t->is_eof_reported = true;
     if (t->base.ops->on_eof != NULL)
         t->base.ops->on_eof(t->base.user);
 }

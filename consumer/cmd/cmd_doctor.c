@@ -64,17 +64,17 @@ static void on_ready(void *user, struct pfl_asked_host *host)
 static void look_up(const struct pfl_targets *targets, const struct pfl_asked_host *h,
                     struct pfl_health_host *host)
 {
-    struct pfl_inventory_host told;
+    struct pfl_inventory_host relay_facts;
     size_t at = SIZE_MAX;
 
     if (targets->inventory != NULL)
         at = pfl_inventory_find(targets->inventory, h->spec->address);
     if (at == SIZE_MAX)
         return;
-    pfl_inventory_get_host(targets->inventory, at, &told);
-    host->cert_end_s = told.certificate_end_s;
-    host->agent = told.version;
-    host->tls = told.tls;
+    pfl_inventory_get_host(targets->inventory, at, &relay_facts);
+    host->cert_end_s = relay_facts.certificate_end_s;
+    host->agent = relay_facts.version;
+    host->tls = relay_facts.tls;
 }
 
 static void fill_host(const struct doctor *d, const struct pfl_targets *targets,

@@ -68,13 +68,14 @@ static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
     bool is_brief = view->detail == PFL_SERVICE_STATE_BRIEF;
     size_t len = pfl_ask_get_len(ask);
     struct pfl_service_state_host *hosts = list_states(ask);
-    struct pfl_inventory_host *told = pfl_mem_calloc(len, sizeof(*told));
-    int rc = hosts != NULL && told != NULL ? 0 : PFL_ENOMEM;
+    struct pfl_inventory_host *relay_facts = pfl_mem_calloc(len, sizeof(*relay_facts));
+    int rc = hosts != NULL && relay_facts != NULL ? 0 : PFL_ENOMEM;
 
     for (size_t i = 0; rc == 0 && view->inventory != NULL && i < len; i++) {
         pfl_inventory_get_host(view->inventory,
-                               pfl_inventory_find(view->inventory, hosts[i].address), &told[i]);
-        hosts[i].told = &told[i];
+                               pfl_inventory_find(view->inventory, hosts[i].address),
+                               &relay_facts[i]);
+        hosts[i].relay_facts = &relay_facts[i];
     }
     if (rc == 0 && args->is_json)
         rc = pfl_service_state_json(hosts, len, view->detail, out);
@@ -82,7 +83,7 @@ static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
         rc = report_table(hosts, len, args, view->screen, out);
     for (size_t i = 0; rc == 0 && !args->is_json && !is_brief && i < len; i++)
         rc = pfl_service_state_text(&hosts[i], view->detail, out);
-    pfl_mem_free(told);
+    pfl_mem_free(relay_facts);
     pfl_mem_free(hosts);
     return rc;
 }

@@ -119,7 +119,7 @@ static const char *columns_of(const struct pfl_host_table_conf *conf)
 {
     if (conf->columns != NULL)
         return conf->columns;
-    return conf->hosts_len != 0 && conf->hosts[0].told != NULL ? USUAL_RELAY : USUAL_DIRECT;
+    return conf->hosts_len != 0 && conf->hosts[0].relay_facts != NULL ? USUAL_RELAY : USUAL_DIRECT;
 }
 
 /* ---- cells ---- */
@@ -194,26 +194,27 @@ static void set_certificate(struct row *row, int64_t end_s, int64_t now_s)
 }
 
 /* Takes the relay's facts. */
-static void take_told(struct row *row, const struct pfl_inventory_host *told, int64_t now_s)
+static void take_relay_facts(struct row *row, const struct pfl_inventory_host *relay_facts,
+                             int64_t now_s)
 {
     char text[CELL_MAX];
     char age[16];
 
-    set_cell(row, COLUMN_AGENT, told->version);
-    set_cell(row, COLUMN_ADDRESS, told->address);
-    set_number(row, COLUMN_STREAMS, told->streams);
-    if (told->has_clock) {
-        snprintf(text, sizeof(text), "%+.6fs+-%.6fs", (double)told->offset_ns / 1e9,
-                 (double)told->error_ns / 1e9);
+    set_cell(row, COLUMN_AGENT, relay_facts->version);
+    set_cell(row, COLUMN_ADDRESS, relay_facts->address);
+    set_number(row, COLUMN_STREAMS, relay_facts->streams);
+    if (relay_facts->has_clock) {
+        snprintf(text, sizeof(text), "%+.6fs+-%.6fs", (double)relay_facts->offset_ns / 1e9,
+                 (double)relay_facts->error_ns / 1e9);
         set_cell(row, COLUMN_CLOCK, text);
     }
-    set_labels(row, json_object_get(told->entry, "labels"));
-    set_certificate(row, told->certificate_end_s, now_s);
-    if (told->is_connected)
+    set_labels(row, json_object_get(relay_facts->entry, "labels"));
+    set_certificate(row, relay_facts->certificate_end_s, now_s);
+    if (relay_facts->is_connected)
         return;
-    write_age(told->last_seen_s, age, sizeof(age));
+    write_age(relay_facts->last_seen_s, age, sizeof(age));
     snprintf(row->cells[COLUMN_STATE], CELL_MAX, "away:%s", age);
-    if (told->last_seen_s >= LONG_AWAY_S)
+    if (relay_facts->last_seen_s >= LONG_AWAY_S)
         add_problem(row, "if it does not come back, perfleet forget takes it off the list");
 }
 
@@ -262,8 +263,8 @@ static int fill_row(const struct pfl_host_table_conf *conf, size_t i, struct row
     } else {
         rc = take_state(row, host);
     }
-    if (rc == 0 && host->told != NULL)
-        take_told(row, host->told, conf->now_s);
+    if (rc == 0 && host->relay_facts != NULL)
+        take_relay_facts(row, host->relay_facts, conf->now_s);
     return rc;
 }
 

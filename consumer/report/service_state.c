@@ -69,23 +69,24 @@ static int add_end(int64_t end_s, struct pfl_buf *out)
 }
 
 /* The relay's facts, as a line below the host's own. */
-static int add_told(const struct pfl_inventory_host *told, struct pfl_buf *out)
+static int add_relay_facts(const struct pfl_inventory_host *relay_facts, struct pfl_buf *out)
 {
-    int rc = told->is_connected
-                 ? pfl_text_add(out, "  connected from %s", told->address)
-                 : pfl_text_add(out, "  not connected, last seen %.0f s ago", told->last_seen_s);
+    int rc =
+        relay_facts->is_connected
+            ? pfl_text_add(out, "  connected from %s", relay_facts->address)
+            : pfl_text_add(out, "  not connected, last seen %.0f s ago", relay_facts->last_seen_s);
 
     if (rc == 0)
-        rc = pfl_text_add(out, ", agent %s", quote(told->version));
-    if (rc == 0 && told->has_clock)
-        rc = pfl_text_add(out, ", clock %+.6f s +- %.6f s", (double)told->offset_ns / 1e9,
-                          (double)told->error_ns / 1e9);
-    if (rc == 0 && told->certificate_end_s != 0)
-        rc = add_end(told->certificate_end_s, out);
-    if (rc == 0 && json_object_size(json_object_get(told->entry, "labels")) != 0)
+        rc = pfl_text_add(out, ", agent %s", quote(relay_facts->version));
+    if (rc == 0 && relay_facts->has_clock)
+        rc = pfl_text_add(out, ", clock %+.6f s +- %.6f s", (double)relay_facts->offset_ns / 1e9,
+                          (double)relay_facts->error_ns / 1e9);
+    if (rc == 0 && relay_facts->certificate_end_s != 0)
+        rc = add_end(relay_facts->certificate_end_s, out);
+    if (rc == 0 && json_object_size(json_object_get(relay_facts->entry, "labels")) != 0)
         rc = pfl_text_add(out, ", labels");
     if (rc == 0)
-        rc = add_labels(json_object_get(told->entry, "labels"), out);
+        rc = add_labels(json_object_get(relay_facts->entry, "labels"), out);
     return rc != 0 ? rc : pfl_text_add(out, "\n");
 }
 
@@ -210,7 +211,7 @@ int pfl_service_state_text(const struct pfl_service_state_host *host,
 
     if (host->why[0] != '\0') {
         rc = pfl_text_add(out, "%s: FAILED: %s\n", title(host), host->why);
-        return rc != 0 || host->told == NULL ? rc : add_told(host->told, out);
+        return rc != 0 || host->relay_facts == NULL ? rc : add_relay_facts(host->relay_facts, out);
     }
     rc = unpack(host, &state);
     if (rc == PFL_EPARSE)
@@ -223,8 +224,8 @@ int pfl_service_state_text(const struct pfl_service_state_host *host,
         rc = add_state(state, out);
     if (rc == 0)
         rc = add_left_out(state, out);
-    if (rc == 0 && detail == PFL_SERVICE_STATE_BRIEF && host->told != NULL)
-        rc = add_told(host->told, out);
+    if (rc == 0 && detail == PFL_SERVICE_STATE_BRIEF && host->relay_facts != NULL)
+        rc = add_relay_facts(host->relay_facts, out);
     pfl_proto_free(&state->base);
     return rc;
 }
@@ -325,8 +326,8 @@ static int json_host(const struct pfl_service_state_host *host,
 
     json_object_set_new(o, "name", json_string(host->name));
     json_object_set_new(o, "address", json_string(host->address));
-    if (host->told != NULL)
-        json_object_set_new(o, "relay", json_deep_copy(host->told->entry));
+    if (host->relay_facts != NULL)
+        json_object_set_new(o, "relay", json_deep_copy(host->relay_facts->entry));
     if (host->why[0] != '\0') {
         json_object_set_new(o, "error", pfl_text_json_peer(host->why));
         return 0;

@@ -7,10 +7,10 @@
 #include "consumer/host/inventory.h"
 
 struct pfl_service_state_host {
-    const char *name;                      /* borrowed */
-    const char *address;                   /* borrowed */
-    const char *why;                       /* "" or why it could not be asked */
-    const struct pfl_inventory_host *told; /* the relay's facts about it; NULL without relay */
+    const char *name;                             /* borrowed */
+    const char *address;                          /* borrowed */
+    const char *why;                              /* "" or why it could not be asked */
+    const struct pfl_inventory_host *relay_facts; /* NULL without relay */
     struct pfl_span state; /* serialized TracingServiceState, merged from all replies */
 };
 

@@ -42,15 +42,15 @@ static void list_counters(const struct pfl_losses *l, struct counter ret_counter
 
 uint64_t pfl_summary_losses(const struct pfl_summary *summary, const struct pfl_summary_host *host)
 {
-    uint64_t told = host->has_losses ? pfl_losses_sum(&host->losses) : 0;
+    uint64_t reported = host->has_losses ? pfl_losses_sum(&host->losses) : 0;
 
     /* The gap that every sequence of a full ring begins with is none. */
     if (summary->is_ring && host->has_losses && host->losses.chunks_overwritten != 0)
-        return told - host->losses.chunks_overwritten + host->refused_packets +
+        return reported - host->losses.chunks_overwritten + host->refused_packets +
                host->unreadable.skipped;
 
     /* The counters and the packet after it report the same gap: take the larger number. */
-    return (told > host->loss_marks ? told : host->loss_marks) + host->refused_packets +
+    return (reported > host->loss_marks ? reported : host->loss_marks) + host->refused_packets +
            host->unreadable.skipped;
 }
 

@@ -26,7 +26,7 @@
 _Static_assert(FIELDS_BYTES >= PFL_SEQUENCE_TIME_BYTES, "times fit");
 
 /* Readers must know `number` before it is used. */
-static inline bool is_told(struct pfl_event_sequence *s, uint32_t *bits, enum pfl_intern_kind kind,
+static inline bool is_sent(struct pfl_event_sequence *s, uint32_t *bits, enum pfl_intern_kind kind,
                            uint32_t number, const char *str)
 {
     if (number == 0)
@@ -91,11 +91,11 @@ static struct strings find_strings(const struct perfleet_event *ev, struct pfl_e
     strings.has_category = type != PERFLEET_SLICE_END && type != PERFLEET_COUNTER;
     strings.has_name = ev->name_ != NULL && type != PERFLEET_SLICE_END;
     if (strings.has_category &&
-        is_told(s, s->categories, PFL_INTERNED_CATEGORY, category->number_, category->name))
+        is_sent(s, s->categories, PFL_INTERNED_CATEGORY, category->number_, category->name))
         strings.category = category->number_;
     if (strings.has_name && (ev->type_ & PERFLEET_STATIC_NAME) != 0) {
         strings.name = pfl_intern_get(ev->name_);
-        if (!is_told(s, s->names, PFL_INTERNED_NAME, strings.name, ev->name_))
+        if (!is_sent(s, s->names, PFL_INTERNED_NAME, strings.name, ev->name_))
             strings.name = 0;
     }
     return strings;

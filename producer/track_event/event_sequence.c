@@ -153,7 +153,7 @@ void pfl_event_sequence_write_thread_time(struct pfl_event_sequence *self, uint6
 /* --- tracks ------------------------------------------------------------------------------ */
 
 /* Was it announced? Remembers that it is now. */
-static bool test_and_set_told(struct pfl_event_sequence *self, uint64_t uuid)
+static bool test_and_set_sent(struct pfl_event_sequence *self, uint64_t uuid)
 {
     for (uint32_t i = 0; i < TRACK_PROBES; i++) {
         uint64_t *place = &self->tracks[(uuid + i) % PFL_SEQUENCE_TRACKS];
@@ -184,13 +184,13 @@ uint64_t pfl_event_sequence_show_track(struct pfl_event_sequence *self,
     uint64_t uuid = perfleet_track_uuid(track);
     uint32_t len = 0;
 
-    if (uuid == 0 || __builtin_expect(test_and_set_told(self, uuid), 1))
+    if (uuid == 0 || __builtin_expect(test_and_set_sent(self, uuid), 1))
         return uuid;
     for (struct perfleet_track *t = track; t != NULL && len < PFL_TRACK_LEVELS_MAX; t = t->parent)
         chain[len++] = t;
     while (len-- > 1) {
         if (chain[len]->kind != PERFLEET_TRACK_GLOBAL &&
-            !test_and_set_told(self, perfleet_track_uuid(chain[len])))
+            !test_and_set_sent(self, perfleet_track_uuid(chain[len])))
             write_descriptor(self, chain[len]);
     }
     write_descriptor(self, track);

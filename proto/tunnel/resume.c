@@ -50,9 +50,9 @@ void pfl_resume_get_offer(const struct pfl_resume *self, struct pfl_resume_offer
 }
 
 int pfl_resume_attach(struct pfl_resume *self, const struct pfl_resume_offer *peer,
-                      const struct pfl_resume_offer *told)
+                      const struct pfl_resume_offer *sent_offer)
 {
-    assert(told->credited <= self->in.base);
+    assert(sent_offer->credited <= self->in.base);
     if (peer->credited < self->out.base || peer->credited > peer->received ||
         peer->received > self->out.next || peer->window_bytes == 0)
         return PFL_EPROTO;
@@ -60,7 +60,7 @@ int pfl_resume_attach(struct pfl_resume *self, const struct pfl_resume_offer *pe
         pfl_replay_rewind(&self->out, peer->received) != 0)
         return PFL_EPROTO; /* cannot be: it was checked */
     self->peer_window_bytes = peer->window_bytes;
-    self->in_told = told->credited;
+    self->in_credit_sent = sent_offer->credited;
     self->is_end_sent = false;
     self->is_attached = true;
     return 0;
@@ -164,12 +164,12 @@ void pfl_resume_use(struct pfl_resume *self, size_t len)
 
 uint32_t pfl_resume_take_credit(struct pfl_resume *self)
 {
-    uint64_t due = self->in.base - self->in_told;
+    uint64_t due = self->in.base - self->in_credit_sent;
 
     if (!self->is_attached || due == 0 ||
         (due < self->in_window_bytes / CREDIT_PARTS && !self->is_in_ended))
         return 0;
-    self->in_told += due;
+    self->in_credit_sent += due;
     return (uint32_t)due;
 }
 

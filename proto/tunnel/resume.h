@@ -27,7 +27,7 @@ struct pfl_resume {
     struct pfl_replay out; /* from the peer's credit on */
     struct pfl_replay in;  /* base: used up; end: received */
     uint64_t peer_window_bytes;
-    uint64_t in_told; /* credit sent on this connection or in the offer that began it */
+    uint64_t in_credit_sent; /* credit sent on this connection or in the offer that began it */
     uint32_t in_window_bytes;
     bool is_attached;
     bool is_out_ended; /* we have written our last byte */
@@ -58,9 +58,9 @@ PFL_MUST_USE int pfl_resume_restore(struct pfl_resume *self, const struct pfl_re
 
 void pfl_resume_get_offer(const struct pfl_resume *self, struct pfl_resume_offer *ret_offer);
 /* A connection carries the stream now. PFL_EPROTO: the offer is impossible, nothing changed, and
- * the stream is lost. `told` is the offer that we sent for this connection. */
+ * the stream is lost. `sent_offer` is the offer that we sent for this connection. */
 PFL_MUST_USE int pfl_resume_attach(struct pfl_resume *self, const struct pfl_resume_offer *peer,
-                                   const struct pfl_resume_offer *told);
+                                   const struct pfl_resume_offer *sent_offer);
 void pfl_resume_detach(struct pfl_resume *self); /* idempotent */
 
 /* ---- out ---- */

@@ -162,41 +162,41 @@ static void write_entry(struct pfl_audit_log *self, const struct pfl_audit_log_e
 
 /* ---- refusals ---- */
 
-static void write_count(struct pfl_audit_log *a, const struct pfl_refusal_limit_slot *told)
+static void write_count(struct pfl_audit_log *a, const struct pfl_refusal_limit_slot *slot)
 {
     char detail[64];
-    struct pfl_audit_log_entry entry = {.who = told->who,
+    struct pfl_audit_log_entry entry = {.who = slot->who,
                                         .address = "",
                                         .action = "left-out",
                                         .host = "",
                                         .stream = "",
                                         .detail = detail};
 
-    (void)snprintf(detail, sizeof(detail), "%llu more refusals", (unsigned long long)told->counted);
+    (void)snprintf(detail, sizeof(detail), "%llu more refusals", (unsigned long long)slot->counted);
     write_entry(a, &entry);
 }
 
 static void write_counted(struct pfl_audit_log *a)
 {
-    struct pfl_refusal_limit_slot told;
+    struct pfl_refusal_limit_slot slot;
 
-    while (pfl_refusal_limit_next(&a->refusals, &told))
-        write_count(a, &told);
+    while (pfl_refusal_limit_next(&a->refusals, &slot))
+        write_count(a, &slot);
 }
 
 void pfl_audit_log_write(struct pfl_audit_log *self, const struct pfl_audit_log_entry *entry)
 {
     uint64_t now_ms = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000;
     struct pfl_refusal_limit_slot other = {.counted = 0};
-    bool is_told = true;
+    bool is_logged = true;
 
     if (self == NULL)
         return;
     if (entry->is_refused || strcmp(entry->action, "refuse") == 0)
-        is_told = pfl_refusal_limit_take(&self->refusals, entry->who, now_ms, &other);
+        is_logged = pfl_refusal_limit_take(&self->refusals, entry->who, now_ms, &other);
     if (other.counted != 0)
         write_count(self, &other);
-    if (is_told)
+    if (is_logged)
         write_entry(self, entry);
     if (pfl_refusal_limit_is_due(&self->refusals, now_ms))
         write_counted(self);

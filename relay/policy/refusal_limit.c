@@ -28,11 +28,11 @@ static void count(struct pfl_refusal_limit *self, struct pfl_refusal_limit_slot 
 static struct pfl_refusal_limit_slot take_over(struct pfl_refusal_limit *self,
                                                struct pfl_refusal_limit_slot *slot)
 {
-    struct pfl_refusal_limit_slot told = *slot;
+    struct pfl_refusal_limit_slot taken = *slot;
 
     self->waiting -= slot->counted != 0;
     slot->counted = 0;
-    return told;
+    return taken;
 }
 
 bool pfl_refusal_limit_take(struct pfl_refusal_limit *self, const char *who, uint64_t now_ms,
@@ -61,14 +61,14 @@ bool pfl_refusal_limit_is_due(const struct pfl_refusal_limit *self, uint64_t now
     return self->waiting != 0 && now_ms - self->since_ms >= PFL_REFUSAL_LIMIT_TELL_MS;
 }
 
-bool pfl_refusal_limit_next(struct pfl_refusal_limit *self, struct pfl_refusal_limit_slot *ret_told)
+bool pfl_refusal_limit_next(struct pfl_refusal_limit *self, struct pfl_refusal_limit_slot *ret_slot)
 {
     if (self->waiting == 0)
         return false;
     for (size_t i = 0; i < PFL_REFUSAL_LIMIT_SLOTS; i++) {
         if (self->slots[i].counted == 0)
             continue;
-        *ret_told = take_over(self, &self->slots[i]);
+        *ret_slot = take_over(self, &self->slots[i]);
         return true;
     }
     return false;

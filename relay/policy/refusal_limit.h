@@ -42,6 +42,6 @@ bool pfl_refusal_limit_take(struct pfl_refusal_limit *self, const char *who, uin
 bool pfl_refusal_limit_is_due(const struct pfl_refusal_limit *self, uint64_t now_ms);
 /* Takes the next operator's count, which the caller logs. False: none is left. */
 bool pfl_refusal_limit_next(struct pfl_refusal_limit *self,
-                            struct pfl_refusal_limit_slot *ret_told);
+                            struct pfl_refusal_limit_slot *ret_slot);
 
 #endif

@@ -247,13 +247,13 @@ static bool add_sessions(struct pfl_query *self, struct part *p)
         const struct session_entry entry = {self->service, session};
         enum fit fit;
 
-        if (session->id <= self->told || (self->uid != 0 && self->uid != session->uid))
+        if (session->id <= self->last_sent || (self->uid != 0 && self->uid != session->uid))
             continue;
         fit = add_entry(p, session->who, encode_session, &entry);
         if (fit == NEXT_PART)
             return false;
         self->left_out.sessions += fit != FITS;
-        self->told = session->id;
+        self->last_sent = session->id;
     }
     return true;
 }
@@ -266,13 +266,13 @@ static bool add_producers(struct pfl_query *self, struct part *p)
         const struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
         enum fit fit;
 
-        if (producer->serial <= self->told || producer->serial > self->last_producer)
+        if (producer->serial <= self->last_sent || producer->serial > self->last_producer)
             continue;
         fit = add_entry(p, producer->who, encode_producer, producer);
         if (fit == NEXT_PART)
             return false;
         self->left_out.producers += fit != FITS;
-        self->told = producer->serial;
+        self->last_sent = producer->serial;
     }
     return true;
 }
@@ -293,7 +293,7 @@ static bool add_sources_of(struct pfl_query *self, struct part *p,
                                      .source = PFL_CONTAINER_OF(it, struct pfl_data_source, node)};
         enum fit fit;
 
-        if (entry.source->serial <= self->told_source)
+        if (entry.source->serial <= self->last_sent_source)
             continue;
         fit = add_entry(p, producer->who, encode_source, &entry);
         if (fit == NO_ROOM || fit == TOO_LARGE) {
@@ -305,7 +305,7 @@ static bool add_sources_of(struct pfl_query *self, struct part *p,
         }
         if (fit == NEXT_PART)
             return false;
-        self->told_source = entry.source->serial;
+        self->last_sent_source = entry.source->serial;
     }
     return true;
 }
@@ -317,14 +317,14 @@ static bool add_sources(struct pfl_query *self, struct part *p)
     PFL_LIST_EACH (it, &self->service->producers) {
         const struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
 
-        if (producer->serial <= self->told || producer->serial > self->last_producer)
+        if (producer->serial <= self->last_sent || producer->serial > self->last_producer)
             continue;
         if (!has_room(self, producer->who))
             self->left_out.sources += producer->sources_len; /* or of thousands each is tried */
         else if (!add_sources_of(self, p, producer))
             return false;
-        self->told = producer->serial;
-        self->told_source = 0;
+        self->last_sent = producer->serial;
+        self->last_sent_source = 0;
     }
     return true;
 }
@@ -392,7 +392,7 @@ int pfl_query_next(struct pfl_query *self, struct pfl_buf *part, bool *ret_has_m
     p.m = pfl_message_of(&p.state);
     while (self->step < end && step[self->step](self, &p)) {
         self->step++;
-        self->told = 0;
+        self->last_sent = 0;
     }
     rc = p.m.rc;
     if (rc == 0) {

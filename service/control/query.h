@@ -28,10 +28,10 @@ struct pfl_query {
     bool has_figures; /* wanted */
     /* Private to pfl_query_next; initially zero. */
     size_t step;
-    uint64_t told;           /* serial number of the last entry of this step that was sent whole */
-    uint64_t told_source;    /* of the next producer's sources */
-    uint64_t last_producer;  /* later ones are not sent */
-    struct pfl_shares *room; /* owned; NULL until the first part */
+    uint64_t last_sent; /* serial number of the last entry of this step that was sent whole */
+    uint64_t last_sent_source; /* of the next producer's sources */
+    uint64_t last_producer;    /* later ones are not sent */
+    struct pfl_shares *room;   /* owned; NULL until the first part */
     struct pfl_query_left_out left_out;
 };
 

@@ -27,9 +27,9 @@ void pfl_judging_end(struct pfl_judging *self, uint64_t session,
 
     if (cost != 0)
         (void)pfl_shares_take(&self->shares, producer->who, cost < room ? cost : room);
-    if (credit != 0 || self->was_told)
+    if (credit != 0 || self->was_reported)
         return;
-    self->was_told = true;
+    self->was_reported = true;
     pfl_log_warn("producer-not-judged",
                  "session=%llu producer=%s uid=%u reason=\"the patterns of this session cost too "
                  "much; it is left out\" remedy=\"simpler patterns, or producer_name_filter\"",

@@ -19,8 +19,8 @@ struct pfl_producer;
 struct pfl_judging {
     struct pfl_shares shares;
     uint64_t since_ms;
-    uint64_t credit; /* of the current match */
-    bool was_told;   /* in this window */
+    uint64_t credit;   /* of the current match */
+    bool was_reported; /* in this window */
 };
 
 /* The credit for matching a producer of user `who`. */

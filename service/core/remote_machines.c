@@ -199,24 +199,24 @@ static void encode_pairs(struct pfl_message *m, const struct pfl_service_facts *
 
 void pfl_remote_machines_encode_infos(const struct pfl_remote_machines *self, struct pfl_message *m,
                                       const struct pfl_service_facts *facts,
-                                      struct pfl_machine_set *told)
+                                      struct pfl_machine_set *sent)
 {
     for (struct pfl_list *it = self->relays.prev; it != &self->relays; it = it->prev) {
         const struct pfl_relay *relay = PFL_CONTAINER_OF(it, struct pfl_relay, node);
 
-        if (relay->info != NULL && pfl_machine_set_add(told, relay->machine_id))
+        if (relay->info != NULL && pfl_machine_set_add(sent, relay->machine_id))
             encode_info(m, facts, relay);
     }
 }
 
 void pfl_remote_machines_encode_clocks(const struct pfl_remote_machines *self,
                                        struct pfl_message *m, const struct pfl_service_facts *facts,
-                                       struct pfl_machine_set *told)
+                                       struct pfl_machine_set *sent)
 {
     for (struct pfl_list *it = self->relays.prev; it != &self->relays; it = it->prev) {
         const struct pfl_relay *relay = PFL_CONTAINER_OF(it, struct pfl_relay, node);
 
-        if (relay->pairs_len != 0 && pfl_machine_set_add(told, relay->machine_id))
+        if (relay->pairs_len != 0 && pfl_machine_set_add(sent, relay->machine_id))
             encode_pairs(m, facts, relay);
     }
 }

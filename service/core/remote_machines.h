@@ -57,13 +57,13 @@ PFL_MUST_USE int pfl_relay_set_info(struct pfl_relay *self, struct pfl_span info
 void pfl_relay_add_pair(struct pfl_relay *self, const struct pfl_relay_clocks *client,
                         const struct pfl_relay_clocks *host);
 
-/* Appends one packet for each machine that is not in `told` yet, and adds it there. If a machine
+/* Appends one packet for each machine that is not in `sent` yet, and adds it there. If a machine
  * has several relays, the newest one with data is used. */
 void pfl_remote_machines_encode_infos(const struct pfl_remote_machines *self, struct pfl_message *m,
                                       const struct pfl_service_facts *facts,
-                                      struct pfl_machine_set *told);
+                                      struct pfl_machine_set *sent);
 void pfl_remote_machines_encode_clocks(const struct pfl_remote_machines *self,
                                        struct pfl_message *m, const struct pfl_service_facts *facts,
-                                       struct pfl_machine_set *told);
+                                       struct pfl_machine_set *sent);
 
 #endif

@@ -103,8 +103,8 @@ struct pfl_session {
     struct pfl_concurrent concurrent;
     struct pfl_session_timers timers;
     struct pfl_session_pending pending;
-    struct pfl_machine_set infos_told;  /* machines whose system_info was sent */
-    struct pfl_machine_set clocks_told; /* machines whose remote_clock_sync was sent */
+    struct pfl_machine_set infos_sent;  /* machines whose system_info was sent */
+    struct pfl_machine_set clocks_sent; /* machines whose remote_clock_sync was sent */
     struct pfl_session_counters counters;
     struct pfl_session_counters inherited; /* of a clone: the part that its original counted */
     struct pfl_sequence_ids sequences;
@@ -113,7 +113,7 @@ struct pfl_session {
     struct pfl_scrape_pass scrape;
     uint64_t scrape_turn; /* number of its last scrape turn */
     bool is_finishing; /* DISABLED, but its last scrape is not over, and on_disabled not called */
-    bool is_all_started_told;
+    bool is_all_started_sent;
     bool is_copied;  /* a clone whose buffers are still being copied; its consumer waits */
     bool is_boosted; /* its plan's boost is in effect */
 };

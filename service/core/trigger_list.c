@@ -102,7 +102,7 @@ void pfl_trigger_list_set_cloned(struct pfl_trigger_list *self)
         else
             self->received[kept++] = self->received[i];
     }
-    self->received_len = self->cloned_len = self->told_len = kept;
+    self->received_len = self->cloned_len = self->sent_len = kept;
 }
 
 void pfl_trigger_list_fini(struct pfl_trigger_list *self)

@@ -28,7 +28,7 @@ struct pfl_trigger_list {
     struct pfl_trigger *received; /* owned; in the order of their arrival */
     size_t received_len;
     size_t received_cap;
-    size_t told_len;   /* packets of the first so many are in the trace */
+    size_t sent_len;   /* packets of the first so many are in the trace */
     size_t cloned_len; /* the first so many are in a clone; they only wait for their action here */
     uint64_t timeout_ms; /* when a session that waits for its start gives up; UINT64_MAX: never */
 };

@@ -282,7 +282,7 @@ static void replay_state(struct pfl_consumer_conn *conn)
     /* A detached session has no consumer that was notified at the time. */
     if ((conn->consumer.observe.mask & PFL_OBSERVE_ALL_STARTED) != 0)
         pfl_session_check_all_started(conn->service, session);
-    if (session->is_all_started_told && session->state == PFL_SESSION_STARTED)
+    if (session->is_all_started_sent && session->state == PFL_SESSION_STARTED)
         pfl_observe_all_started(&conn->consumer.observe);
     if (pfl_observe_has_events(&conn->consumer.observe))
         pfl_consumer_conn_want_observed(conn);

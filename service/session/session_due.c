@@ -24,7 +24,7 @@ static void run_slow(struct pfl_service *service, struct pfl_session *session)
     struct pfl_list *it;
     unsigned named = 0;
 
-    if (session->is_all_started_told || pfl_session_is_detached(session))
+    if (session->is_all_started_sent || pfl_session_is_detached(session))
         return;
     pfl_buf_init(&buf, 65536);
     PFL_LIST_EACH (it, &session->instances) {

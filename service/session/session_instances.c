@@ -21,11 +21,11 @@ void pfl_session_check_all_started(struct pfl_service *service, struct pfl_sessi
 {
     struct pfl_consumer *consumer = session->consumer;
 
-    if (session->is_all_started_told || pfl_session_is_detached(session) ||
+    if (session->is_all_started_sent || pfl_session_is_detached(session) ||
         session->state != PFL_SESSION_STARTED ||
         !pfl_session_are_all(session, PFL_INSTANCE_STARTED))
         return;
-    session->is_all_started_told = true;
+    session->is_all_started_sent = true;
     session->timers.slow_ms = PFL_SESSION_NEVER;
     pfl_session_snapshot_clocks(service, session);
     pfl_session_record(service, session, PFL_EVENT_ALL_STARTED, (struct pfl_span){0});

@@ -122,7 +122,7 @@ static void encode_remote_infos(struct pfl_message *m, const struct pfl_service 
 {
     if (!session->plan->builtin.no_system_info)
         pfl_remote_machines_encode_infos(&service->relays, m, service->conf.facts,
-                                         &session->infos_told);
+                                         &session->infos_sent);
 }
 
 static void encode_remote_clocks(struct pfl_message *m, const struct pfl_service *service,
@@ -130,7 +130,7 @@ static void encode_remote_clocks(struct pfl_message *m, const struct pfl_service
 {
     if (!session->plan->builtin.no_clock_snapshots)
         pfl_remote_machines_encode_clocks(&service->relays, m, service->conf.facts,
-                                          &session->clocks_told);
+                                          &session->clocks_sent);
 }
 
 /* Programs and states of VMs, which may be long: in memory of their own. */
@@ -156,8 +156,8 @@ static int push_head(struct pfl_session_read *self)
     const struct pfl_plan_builtin *builtin = &session->plan->builtin;
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
-    size_t infos_told = session->infos_told.len;
-    size_t clocks_told = session->clocks_told.len;
+    size_t infos_sent = session->infos_sent.len;
+    size_t clocks_sent = session->clocks_sent.len;
 
     pfl_buf_init(&buf, PACKETS_MAX_BYTES);
     encode_clocks(&m, service, session);
@@ -184,13 +184,13 @@ static int push_head(struct pfl_session_read *self)
     if (m.rc == 0 && session->pending.is_first_pass)
         m.rc = push_vms(self);
     if (m.rc != 0) {
-        session->infos_told.len = infos_told;
-        session->clocks_told.len = clocks_told;
+        session->infos_sent.len = infos_sent;
+        session->clocks_sent.len = clocks_sent;
         return m.rc;
     }
     session->pending.is_first_pass = false;
     session->pending.sync_marker = false;
-    pfl_trigger_set_told(session);
+    pfl_trigger_set_sent(session);
     pfl_session_events_clear(&session->events);
     pfl_concurrent_clear(&session->concurrent);
     pfl_session_events_clear_snapshots(&session->events);

@@ -42,9 +42,9 @@ void pfl_session_tell_again(struct pfl_service *service, struct pfl_session *ses
 {
     session->pending =
         (struct pfl_session_pending){.is_first_pass = true, .sync_marker = true, .stats = true};
-    session->infos_told.len = 0;
-    session->clocks_told.len = 0;
-    session->triggers.told_len = 0;
+    session->infos_sent.len = 0;
+    session->clocks_sent.len = 0;
+    session->triggers.sent_len = 0;
     if (session->plan->builtin.no_clock_snapshots)
         return;
     /* In order: one that waits in the ring is older, and serves as well. */

@@ -59,7 +59,7 @@ void pfl_trigger_encode(struct pfl_message *m, const struct pfl_service_facts *f
 {
     const struct pfl_trigger_list *triggers = &session->triggers;
 
-    for (size_t i = triggers->told_len; i < triggers->received_len; i++) {
+    for (size_t i = triggers->sent_len; i < triggers->received_len; i++) {
         const struct pfl_trigger *trigger = &triggers->received[i];
         size_t packet = pfl_service_packet_begin(m, facts);
         size_t content;
@@ -75,7 +75,7 @@ void pfl_trigger_encode(struct pfl_message *m, const struct pfl_service_facts *f
     }
 }
 
-void pfl_trigger_set_told(struct pfl_session *session)
+void pfl_trigger_set_sent(struct pfl_session *session)
 {
-    session->triggers.told_len = session->triggers.received_len;
+    session->triggers.sent_len = session->triggers.received_len;
 }

@@ -17,9 +17,9 @@ bool pfl_trigger_is_stopping(const struct pfl_session *session);
 /* CLOCK_MONOTONIC, PFL_SESSION_NEVER when nothing is due: when to call pfl_trigger_run. */
 uint64_t pfl_trigger_next_ms(const struct pfl_session *session);
 
-/* The Trigger packets of those received since the last pfl_trigger_set_told. */
+/* The Trigger packets of those received since the last pfl_trigger_set_sent. */
 void pfl_trigger_encode(struct pfl_message *m, const struct pfl_service_facts *facts,
                         const struct pfl_session *session);
-void pfl_trigger_set_told(struct pfl_session *session);
+void pfl_trigger_set_sent(struct pfl_session *session);
 
 #endif

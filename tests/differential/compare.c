@@ -53,7 +53,7 @@ static struct line line_at(const char *text)
 }
 
 /* Of any schedule: a gap that the peer tells again, or one beside another loss. */
-static bool is_loss_told(unsigned long ours, unsigned long peers)
+static bool is_loss_reported(unsigned long ours, unsigned long peers)
 {
     return (ours | LOSS_PRESENT | LOSS_READ_GAP) == (peers | LOSS_PRESENT | LOSS_READ_GAP) &&
            peers != 0;
@@ -105,7 +105,7 @@ static bool is_line_same(const struct line *ours, const struct line *peers,
     if (rules->is_excused && is_session_same(ours, peers))
         return true;
     return ours->head == peers->head && memcmp(ours->text, peers->text, ours->head) == 0 &&
-           (ours->loss == peers->loss || is_loss_told(ours->loss, peers->loss) ||
+           (ours->loss == peers->loss || is_loss_reported(ours->loss, peers->loss) ||
             (!rules->is_tidy && forgive(ours->loss) == forgive(peers->loss)));
 }
 

@@ -169,7 +169,7 @@ static void a_fragment_that_does_not_fit_is_not_begun(void **state)
     assert_false(diff_payload_put(&w, "!"));
 }
 
-static void a_packet_is_told_by_its_fragments_and_what_the_service_said_of_it(void **state)
+static void a_packet_is_reported_by_its_fragments_and_what_the_service_said_of_it(void **state)
 {
     static struct diff_baseline baseline;
     uint8_t room[100];
@@ -199,7 +199,7 @@ int main(void)
         ROW(packets_that_nobody_can_read_are_excused_and_nothing_else),
         ROW(fragments_of_any_length_make_valid_packets),
         ROW(a_fragment_that_does_not_fit_is_not_begun),
-        ROW(a_packet_is_told_by_its_fragments_and_what_the_service_said_of_it),
+        ROW(a_packet_is_reported_by_its_fragments_and_what_the_service_said_of_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

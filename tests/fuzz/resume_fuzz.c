@@ -73,14 +73,14 @@ static void pull_some(struct world *w, size_t room)
 static void attach(struct world *w, struct pfl_reader *r)
 {
     struct pfl_resume_offer peer;
-    struct pfl_resume_offer told;
+    struct pfl_resume_offer sent_offer;
 
     peer.received = take_number(r);
     peer.credited = take_number(r);
     peer.window_bytes = take_number(r);
     pfl_resume_detach(&w->resume);
-    pfl_resume_get_offer(&w->resume, &told);
-    if (pfl_resume_attach(&w->resume, &peer, &told) == 0 &&
+    pfl_resume_get_offer(&w->resume, &sent_offer);
+    if (pfl_resume_attach(&w->resume, &peer, &sent_offer) == 0 &&
         (peer.received > w->written || peer.credited > peer.received))
         abort();
 }

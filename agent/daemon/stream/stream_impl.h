@@ -40,11 +40,11 @@ struct pfl_agent_stream {
     unsigned busy; /* threads' jobs with the memory, and the timer, that are not finished */
     bool is_kept;  /* by the manager: continues when this process dies */
     bool is_dying;
-    bool is_service_held; /* not read at present */
-    bool is_service_told; /* the operator's end was passed on to the service */
-    bool is_service_over; /* it sends no more: the end follows the spool's bytes */
-    bool is_passed;       /* the gate permitted the frame that it was given */
-    bool is_full_told;    /* logged */
+    bool is_service_held;  /* not read at present */
+    bool is_end_passed_on; /* the operator's end was passed on to the service */
+    bool is_service_over;  /* it sends no more: the end follows the spool's bytes */
+    bool is_passed;        /* the gate permitted the frame that it was given */
+    bool is_full_logged;   /* that the spool is full */
     void (*on_gone)(void *user);
     void *user;
 };

@@ -40,9 +40,9 @@ static size_t get_mark(struct pfl_agent_stream *s)
 
 static void tell_full(struct pfl_agent_stream *s)
 {
-    if (s->is_full_told)
+    if (s->is_full_logged)
         return;
-    s->is_full_told = true;
+    s->is_full_logged = true;
     s->pool->full++;
     pfl_log_warn("spool-full",
                  "stream=%s operator=%s memory_bytes=%llu file_bytes=%llu "

@@ -199,14 +199,14 @@ static const struct pfl_h2_stream_ops leg_ops = {
 };
 
 static int answer(struct pfl_agent_stream *s, struct pfl_h2_stream *leg,
-                  const struct pfl_resume_offer *told)
+                  const struct pfl_resume_offer *sent_offer)
 {
     struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 2];
     char role[PFL_ROLE_PATTERN_MAX + 1];
     struct pfl_tunnel_offer_text text;
     size_t count = PFL_TUNNEL_OFFER_FIELDS;
 
-    pfl_tunnel_offer_write(told, s->facts.ttl_ms, &text, fields);
+    pfl_tunnel_offer_write(sent_offer, s->facts.ttl_ms, &text, fields);
     if (s->facts.is_zstd != 0)
         fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_ENCODING, PFL_TUNNEL_ENCODING_ZSTD};
     if (s->gate != NULL) {
@@ -221,13 +221,13 @@ int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream 
                             const struct pfl_resume_offer *peer)
 {
     static const struct pfl_resume_offer any = {.window_bytes = INT32_MAX};
-    struct pfl_resume_offer told;
+    struct pfl_resume_offer sent_offer;
     int rc;
 
     if (self->is_dying)
         return PFL_ESTATE;
-    pfl_resume_get_offer(&self->resume, &told);
-    rc = pfl_resume_attach(&self->resume, peer != NULL ? peer : &any, &told);
+    pfl_resume_get_offer(&self->resume, &sent_offer);
+    rc = pfl_resume_attach(&self->resume, peer != NULL ? peer : &any, &sent_offer);
     if (rc != 0)
         return rc;
     if (self->leg != NULL) {
@@ -237,7 +237,7 @@ int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream 
     (void)uv_timer_stop(&self->ttl);
     self->legs++;
     self->leg = leg;
-    if (answer(self, leg, &told) != 0) {
+    if (answer(self, leg, &sent_offer) != 0) {
         drop_leg(self, PFL_H2_INTERNAL_ERROR);
         orphan(self, get_now_ms());
         return 0;

@@ -221,9 +221,9 @@ void pfl_agent_stream_service_deliver(struct pfl_agent_stream *self)
         }
     }
     send_credit(self);
-    if (!self->resume.is_in_ended || self->is_service_told || !is_all_delivered(self))
+    if (!self->resume.is_in_ended || self->is_end_passed_on || !is_all_delivered(self))
         return;
-    self->is_service_told = true;
+    self->is_end_passed_on = true;
     if (self->service != NULL)
         pfl_service_socket_shutdown(self->service);
 }

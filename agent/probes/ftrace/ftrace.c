@@ -459,7 +459,7 @@ static void forget_symbols(struct pfl_ftrace *self)
 
         if (s->is_started && s->ksyms != NULL) {
             pfl_ksym_set_clear(&s->symbols);
-            s->has_told_symbols = false;
+            s->has_sent_symbols = false;
         }
     }
 }

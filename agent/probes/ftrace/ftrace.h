@@ -41,7 +41,7 @@ struct pfl_ftrace_session {
     struct pfl_ksym_set symbols;
     const struct pfl_ksyms *ksyms; /* borrowed from the owner; NULL: addresses stay numbers */
     const uint64_t *address_key;   /* borrowed from the catalog */
-    bool has_told_symbols;         /* in this drain */
+    bool has_sent_symbols;         /* in this drain */
 };
 
 /* Our own instance, at most one more for each session, and the top-level buffer. */

@@ -46,13 +46,13 @@ static void put_symbols(struct pfl_ftrace_session *s)
         if (name.len == 0)
             continue;
         if (!has_begun) {
-            if (!s->has_told_symbols)
+            if (!s->has_sent_symbols)
                 perfleet_uint(s->writer, TRACE_PACKET__SEQUENCE_FLAGS,
                               TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED);
             perfleet_begin(s->writer, TRACE_PACKET__INTERNED_DATA);
         }
         has_begun = true;
-        s->has_told_symbols = true;
+        s->has_sent_symbols = true;
         put_symbol(s->writer, pfl_event_hide_address(s->address_key, set->fresh[i]), name);
     }
     if (has_begun)

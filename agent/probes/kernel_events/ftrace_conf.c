@@ -32,15 +32,15 @@ static const struct {
 
 void pfl_ftrace_conf_list_ignored(const struct pfl_ftrace_conf *self, char *ret_text, size_t size)
 {
-    uint32_t told = 0;
+    uint32_t listed = 0;
 
     (void)snprintf(ret_text, size, "not supported by perfleet-probes:");
     for (size_t i = 0; i < IGNORED_COUNT; i++) {
         size_t used = strlen(ret_text);
 
-        if ((self->ignored & ~told & ignored_fields[i].bit) != 0)
+        if ((self->ignored & ~listed & ignored_fields[i].bit) != 0)
             (void)snprintf(ret_text + used, size - used, " %s", ignored_fields[i].name);
-        told |= ignored_fields[i].bit;
+        listed |= ignored_fields[i].bit;
     }
 }
 

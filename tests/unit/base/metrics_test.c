@@ -70,7 +70,7 @@ static void numbers_lose_nothing(void **state)
     pfl_metrics_fini(&m);
 }
 
-static void too_much_is_told_and_not_cut(void **state)
+static void too_much_is_reported_and_not_cut(void **state)
 {
     struct pfl_metrics m;
     struct pfl_span text;
@@ -100,7 +100,7 @@ static int encode(void *arg)
     return rc;
 }
 
-static void no_memory_is_told(void **state)
+static void no_memory_is_reported(void **state)
 {
     (void)state;
     pfl_sweep(encode, NULL, false);
@@ -112,8 +112,8 @@ int main(void)
         cmocka_unit_test(a_family_is_its_help_its_type_and_its_rows),
         cmocka_unit_test(a_label_cannot_end_its_row),
         cmocka_unit_test(numbers_lose_nothing),
-        cmocka_unit_test(too_much_is_told_and_not_cut),
-        cmocka_unit_test(no_memory_is_told),
+        cmocka_unit_test(too_much_is_reported_and_not_cut),
+        cmocka_unit_test(no_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -194,7 +194,7 @@ static void each_source_goes_before_those_below_it(void **state)
     }
 }
 
-static void a_mistake_in_a_variable_is_told_with_its_name(void **state)
+static void a_mistake_in_a_variable_is_reported_with_its_name(void **state)
 {
     struct fixture f;
 
@@ -210,7 +210,7 @@ static void a_mistake_in_a_variable_is_told_with_its_name(void **state)
     end(&f);
 }
 
-static void a_mistake_in_the_file_is_told_with_place_and_remedy(void **state)
+static void a_mistake_in_the_file_is_reported_with_place_and_remedy(void **state)
 {
     static const struct {
         const char *text;
@@ -242,7 +242,7 @@ static void a_mistake_in_the_file_is_told_with_place_and_remedy(void **state)
     }
 }
 
-static void a_mistake_in_a_flag_is_told_with_the_flag(void **state)
+static void a_mistake_in_a_flag_is_reported_with_the_flag(void **state)
 {
     static const struct {
         const char *key;
@@ -341,7 +341,7 @@ static int sweep_body(void *arg)
     return rc;
 }
 
-static void every_failed_allocation_is_told_and_leaves_nothing(void **state)
+static void every_failed_allocation_is_reported_and_leaves_nothing(void **state)
 {
     (void)state;
     pfl_sweep(sweep_body, NULL, false);
@@ -355,13 +355,15 @@ int main(void)
                                   check_leaks),
         cmocka_unit_test_teardown(flags_of_a_repeated_key_take_the_place_of_the_files, check_leaks),
         cmocka_unit_test_teardown(each_source_goes_before_those_below_it, check_leaks),
-        cmocka_unit_test_teardown(a_mistake_in_a_variable_is_told_with_its_name, check_leaks),
-        cmocka_unit_test_teardown(a_mistake_in_the_file_is_told_with_place_and_remedy, check_leaks),
-        cmocka_unit_test_teardown(a_mistake_in_a_flag_is_told_with_the_flag, check_leaks),
+        cmocka_unit_test_teardown(a_mistake_in_a_variable_is_reported_with_its_name, check_leaks),
+        cmocka_unit_test_teardown(a_mistake_in_the_file_is_reported_with_place_and_remedy,
+                                  check_leaks),
+        cmocka_unit_test_teardown(a_mistake_in_a_flag_is_reported_with_the_flag, check_leaks),
         cmocka_unit_test_teardown(a_name_among_values_is_not_taken_for_a_key, check_leaks),
         cmocka_unit_test_teardown(a_dump_says_where_each_value_is_from_and_reads_as_itself,
                                   check_leaks),
-        cmocka_unit_test_teardown(every_failed_allocation_is_told_and_leaves_nothing, check_leaks),
+        cmocka_unit_test_teardown(every_failed_allocation_is_reported_and_leaves_nothing,
+                                  check_leaks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,8 +99,8 @@ static struct {
     bool has_heard_end; /* of the operator; then the service ends, too */
     uint64_t written;   /* plain */
     uint64_t used;
-    uint64_t most_told; /* received, by any account of it so far */
-    unsigned lessened;  /* accounts of less */
+    uint64_t most_reported; /* received, by any account of it so far */
+    unsigned lessened;      /* accounts of less */
     unsigned accounts;
 } agent;
 
@@ -149,7 +149,7 @@ static void on_agent_request(void *user, struct pfl_h2_stream *h2_stream,
     struct pfl_resume_offer offer = begins;
     struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 1];
     struct pfl_tunnel_offer_text text;
-    struct pfl_resume_offer told;
+    struct pfl_resume_offer sent_offer;
 
     (void)user;
     (void)pfl_tunnel_offer_read(head, &offer);
@@ -157,14 +157,15 @@ static void on_agent_request(void *user, struct pfl_h2_stream *h2_stream,
         pfl_h2_stream_set_user(agent.h2_stream, NULL, NULL);
         pfl_h2_stream_reset(agent.h2_stream, PFL_H2_DETACH);
     }
-    pfl_resume_get_offer(&agent.resume, &told);
-    assert_int_equal(pfl_resume_attach(&agent.resume, &offer, &told), 0);
-    agent.lessened += told.received < agent.most_told;
-    agent.most_told = told.received > agent.most_told ? told.received : agent.most_told;
+    pfl_resume_get_offer(&agent.resume, &sent_offer);
+    assert_int_equal(pfl_resume_attach(&agent.resume, &offer, &sent_offer), 0);
+    agent.lessened += sent_offer.received < agent.most_reported;
+    agent.most_reported =
+        sent_offer.received > agent.most_reported ? sent_offer.received : agent.most_reported;
     agent.accounts++;
     agent.h2_stream = h2_stream;
     pfl_h2_stream_set_user(h2_stream, &agent_ops, NULL);
-    pfl_tunnel_offer_write(&told, 5, &text, fields);
+    pfl_tunnel_offer_write(&sent_offer, 5, &text, fields);
     fields[PFL_TUNNEL_OFFER_FIELDS] =
         (struct pfl_h2_field){PFL_TUNNEL_H_ENCODING, PFL_TUNNEL_ENCODING_ZSTD};
     assert_int_equal(
@@ -236,7 +237,7 @@ static void replace_agent(void)
                                          .out_data = r->out.data,
                                          .out_capacity = r->out.capacity};
 
-    agent.most_told = r->in.end > agent.most_told ? r->in.end : agent.most_told;
+    agent.most_reported = r->in.end > agent.most_reported ? r->in.end : agent.most_reported;
     pfl_encoder_free(agent.encoder);
     agent.encoder = NULL;
     pfl_replay_fini(&r->in);
@@ -483,7 +484,7 @@ static void every_encoded_byte_arrives_once_while_agents_are_replaced(void **sta
 }
 
 /* A few hundred bytes on the wire; the loop has others to serve between. */
-static void what_expands_to_many_bytes_is_told_in_turns(void **state)
+static void what_expands_to_many_bytes_is_reported_in_turns(void **state)
 {
     static const uint8_t zeros[64 * 1024];
     const uint64_t all = 200 * sizeof(zeros);
@@ -517,7 +518,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_arrives_once_while_agents_are_replaced),
         cmocka_unit_test(every_encoded_byte_arrives_once_while_agents_are_replaced),
-        cmocka_unit_test(what_expands_to_many_bytes_is_told_in_turns),
+        cmocka_unit_test(what_expands_to_many_bytes_is_reported_in_turns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -303,7 +303,7 @@ static void before_the_answer_it_is_asked_for_again(void **state)
     assert_int_equal(owner.readies, 1);
 }
 
-static void a_refusal_is_told_in_words(void **state)
+static void a_refusal_is_reported_in_words(void **state)
 {
     (void)state;
     host.status = 403;
@@ -350,7 +350,7 @@ int main(void)
         TEST(it_asks_for_its_place_and_carries_bytes_both_ways),
         TEST(a_lost_connection_is_its_end),
         TEST(before_the_answer_it_is_asked_for_again),
-        TEST(a_refusal_is_told_in_words),
+        TEST(a_refusal_is_reported_in_words),
         TEST(it_cannot_be_left_at_its_place),
         TEST(what_is_no_place_is_refused_at_once),
     };

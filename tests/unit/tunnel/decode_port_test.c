@@ -266,7 +266,7 @@ static void nothing_is_decoded_ahead_of_who_does_not_ask(void **state)
     assert_in_range(back, 1, TOTAL - 1);
 }
 
-static void what_cannot_be_decoded_is_told_for_good(void **state)
+static void what_cannot_be_decoded_is_reported_for_good(void **state)
 {
     struct pfl_span none = pfl_span_of(plain, 0);
     struct pfl_span piece;
@@ -309,7 +309,7 @@ static void a_port_closed_with_its_lane_leaves_nothing(void **state)
     assert_int_equal(ready, 0);
 }
 
-static void a_port_may_be_closed_where_it_is_told(void **state)
+static void a_port_may_be_closed_where_it_is_reported(void **state)
 {
     struct pfl_span in;
     struct pfl_span piece;
@@ -390,10 +390,10 @@ int main(void)
         TEST(who_keeps_up_decodes_on_the_loop),
         TEST(few_bytes_that_expand_to_many_come_in_pieces),
         TEST(nothing_is_decoded_ahead_of_who_does_not_ask),
-        TEST(what_cannot_be_decoded_is_told_for_good),
+        TEST(what_cannot_be_decoded_is_reported_for_good),
         TEST(a_port_closed_with_a_job_at_work_calls_nobody),
         TEST(a_port_closed_with_its_lane_leaves_nothing),
-        TEST(a_port_may_be_closed_where_it_is_told),
+        TEST(a_port_may_be_closed_where_it_is_reported),
         TEST(without_a_thread_all_comes_back_all_the_same),
         TEST(who_gets_no_buffer_decodes_on_the_loop),
         TEST(who_is_idle_has_no_buffer),

@@ -80,7 +80,7 @@ static int encode(void *arg)
     return rc;
 }
 
-static void the_hello_is_json_and_running_out_of_memory_is_told(void **state)
+static void the_hello_is_json_and_running_out_of_memory_is_reported(void **state)
 {
     json_int_t cpus = 0;
 
@@ -96,7 +96,7 @@ int main(void)
         cmocka_unit_test(labels_are_read),
         cmocka_unit_test(what_is_no_label_is_refused_with_words),
         cmocka_unit_test(labels_have_at_most_63_characters_and_there_are_at_most_32),
-        cmocka_unit_test(the_hello_is_json_and_running_out_of_memory_is_told),
+        cmocka_unit_test(the_hello_is_json_and_running_out_of_memory_is_reported),
     };
 
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);

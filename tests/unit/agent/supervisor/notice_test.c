@@ -37,7 +37,7 @@ static void one_without_a_name_is_kept_by_the_name_of_all_such(void **state)
     assert_string_equal(notice.name, PFL_NOTICE_NO_NAME);
 }
 
-static void a_name_that_is_none_is_told(void **state)
+static void a_name_that_is_none_is_reported(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -114,7 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_store_is_asked_for_by_name),
         cmocka_unit_test(one_without_a_name_is_kept_by_the_name_of_all_such),
-        cmocka_unit_test(a_name_that_is_none_is_told),
+        cmocka_unit_test(a_name_that_is_none_is_reported),
         cmocka_unit_test(nothing_is_removed_without_a_name),
         cmocka_unit_test(only_what_a_service_says_of_its_state_goes_on),
         cmocka_unit_test(a_full_datagram_has_room_and_a_longer_one_is_none),

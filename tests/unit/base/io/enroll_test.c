@@ -375,7 +375,7 @@ static void a_server_of_the_authority_is_asked_and_its_answer_read_to_the_end(vo
     pfl_buf_fini(&c.answer);
 }
 
-static void a_server_of_another_authority_or_kind_is_told_nothing(void **state)
+static void a_server_of_another_authority_or_kind_is_reported_nothing(void **state)
 {
     struct conversation c;
 
@@ -451,7 +451,7 @@ int main(void)
         TEST(a_certificate_that_another_authority_signed_is_refused_beside_the_right_one),
         TEST(one_that_is_over_is_refused_with_a_word_about_clocks),
         TEST(a_server_of_the_authority_is_asked_and_its_answer_read_to_the_end),
-        TEST(a_server_of_another_authority_or_kind_is_told_nothing),
+        TEST(a_server_of_another_authority_or_kind_is_reported_nothing),
         TEST(an_answer_that_is_too_long_is_cut_off),
         TEST(a_server_that_hangs_up_is_an_error_and_no_answer),
         TEST(nobody_there_is_said_with_the_address),

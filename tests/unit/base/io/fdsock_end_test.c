@@ -159,7 +159,7 @@ static void vanished_peer_frees_the_queue_of_a_stopped_reader(void **state)
     assert_int_equal(fx.a.close_err, PFL_ECLOSED);
 }
 
-static void orderly_end_is_told_once(void **state)
+static void orderly_end_is_reported_once(void **state)
 {
     (void)state;
     open_one(1024, 10);
@@ -366,7 +366,7 @@ int main(void)
         T(close_after_flush_gives_up_on_a_peer_that_does_not_read),
         T(what_a_vanished_peer_had_sent_is_delivered_before_the_end),
         T(vanished_peer_frees_the_queue_of_a_stopped_reader),
-        T(orderly_end_is_told_once),
+        T(orderly_end_is_reported_once),
         T(opening_survives_every_failed_allocation),
         T(failed_allocation_for_the_queue_is_reported),
         T(descriptor_that_is_no_socket_is_refused),

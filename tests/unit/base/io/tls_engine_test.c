@@ -428,7 +428,7 @@ static void the_end_of_the_revocation_list_is_known(void **state)
     pfl_tls_conf_unref(conf);
 }
 
-static void configuration_mistakes_are_told_in_words(void **state)
+static void configuration_mistakes_are_reported_in_words(void **state)
 {
     (void)state;
     assert_conf_refused("open.pem", "open.key", "ca.pem", PFL_EPERM, "chmod 600");
@@ -514,7 +514,7 @@ int main(void)
         T(each_authority_needs_its_revocation_list),
         T(each_authority_in_a_peers_chain_needs_its_list),
         T(the_end_of_the_revocation_list_is_known),
-        T(configuration_mistakes_are_told_in_words),
+        T(configuration_mistakes_are_reported_in_words),
         T(own_identity_is_known_before_connecting),
         T(construction_survives_every_failed_allocation),
         T(engine_outlives_the_release_of_its_conf),

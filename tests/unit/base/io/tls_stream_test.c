@@ -280,7 +280,7 @@ static void handshake_that_a_busy_loop_has_not_read_yet_is_not_late(void **state
     assert_int_equal(server.closes, 0);
 }
 
-static void peer_that_leaves_during_the_handshake_is_told(void **state)
+static void peer_that_leaves_during_the_handshake_is_reported(void **state)
 {
     int fds[2];
 
@@ -411,7 +411,7 @@ int main(void)
         T(connection_cut_without_goodbye_is_an_error),
         T(silent_peer_meets_the_handshake_deadline),
         T(handshake_that_a_busy_loop_has_not_read_yet_is_not_late),
-        T(peer_that_leaves_during_the_handshake_is_told),
+        T(peer_that_leaves_during_the_handshake_is_reported),
         T(garbage_breaks_the_stream),
         T(refused_client_hears_the_alert),
         T(close_is_legal_during_the_handshake),

@@ -136,7 +136,7 @@ static void duration_of_the_command_line_wins(void **state)
     fini(&p);
 }
 
-static void compression_is_left_out_and_told(void **state)
+static void compression_is_left_out_and_reported(void **state)
 {
     struct prepared p;
 
@@ -147,7 +147,7 @@ static void compression_is_left_out_and_told(void **state)
     fini(&p);
 }
 
-static void mistakes_are_told_with_their_place(void **state)
+static void mistakes_are_reported_with_their_place(void **state)
 {
     struct prepared p;
 
@@ -265,8 +265,8 @@ int main(void)
         cmocka_unit_test(snapshots_on_a_trigger_need_a_session_left_running),
         cmocka_unit_test(start_is_deferred_and_duration_kept),
         cmocka_unit_test(duration_of_the_command_line_wins),
-        cmocka_unit_test(compression_is_left_out_and_told),
-        cmocka_unit_test(mistakes_are_told_with_their_place),
+        cmocka_unit_test(compression_is_left_out_and_reported),
+        cmocka_unit_test(mistakes_are_reported_with_their_place),
         cmocka_unit_test(configs_that_write_on_the_hosts_are_refused),
         cmocka_unit_test(configs_that_cannot_be_read_or_started_together_are_refused),
         cmocka_unit_test(stop_triggers_are_allowed),

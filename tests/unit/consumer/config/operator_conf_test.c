@@ -80,7 +80,7 @@ static void a_flag_goes_before_a_variable_before_the_users_file_before_the_syste
     }
 }
 
-static void a_mistake_is_told_with_file_line_and_remedy(void **state)
+static void a_mistake_is_reported_with_file_line_and_remedy(void **state)
 {
     static const struct {
         const char *text;
@@ -187,7 +187,7 @@ static int sweep_body(void *arg)
     return rc;
 }
 
-static void every_failed_allocation_is_told_and_leaves_nothing(void **state)
+static void every_failed_allocation_is_reported_and_leaves_nothing(void **state)
 {
     (void)state;
     /* A text for JSON has a second way. */
@@ -200,10 +200,11 @@ int main(void)
         cmocka_unit_test_teardown(what_nobody_gives_is_built_in, check_leaks),
         cmocka_unit_test_teardown(
             a_flag_goes_before_a_variable_before_the_users_file_before_the_systems, check_leaks),
-        cmocka_unit_test_teardown(a_mistake_is_told_with_file_line_and_remedy, check_leaks),
+        cmocka_unit_test_teardown(a_mistake_is_reported_with_file_line_and_remedy, check_leaks),
         cmocka_unit_test_teardown(a_path_of_a_flag_or_a_variable_may_be_relative, check_leaks),
         cmocka_unit_test_teardown(json_has_each_value_and_its_source, check_leaks),
-        cmocka_unit_test_teardown(every_failed_allocation_is_told_and_leaves_nothing, check_leaks),
+        cmocka_unit_test_teardown(every_failed_allocation_is_reported_and_leaves_nothing,
+                                  check_leaks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

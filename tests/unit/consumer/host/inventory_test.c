@@ -11,7 +11,7 @@
 
 #include "tests/support/sweep.h"
 
-static const char told[] =
+static const char listed[] =
     "{\"relay\": \"r\", \"hosts\": ["
     "{\"name\": \"web-1\", \"is_connected\": true, \"streams\": 2, \"version\": \"0.1.0\","
     " \"clock\": {\"offset_ns\": -5, \"error_ns\": 7}, \"labels\": {\"role\": \"web\", \"zone\": "
@@ -25,7 +25,7 @@ static struct pfl_inventory *parse(void)
 {
     struct pfl_inventory *v = NULL;
 
-    assert_int_equal(pfl_inventory_parse(pfl_span_of(told, strlen(told)), &v), 0);
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(listed, strlen(listed)), &v), 0);
     return v;
 }
 
@@ -121,8 +121,8 @@ static void what_is_no_inventory_is_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(pfl_inventory_parse(pfl_span_of(bad[i], strlen(bad[i])), &v), PFL_EPARSE);
-    for (size_t len = 0; len < strlen(told); len++)
-        assert_int_not_equal(pfl_inventory_parse(pfl_span_of(told, len), &v), 0);
+    for (size_t len = 0; len < strlen(listed); len++)
+        assert_int_not_equal(pfl_inventory_parse(pfl_span_of(listed, len), &v), 0);
     pfl_sweep_assert_no_leak();
 }
 

@@ -92,7 +92,7 @@ static void a_cut_state_finds_no_more_than_is_there(void **state)
         assert_int_equal(pfl_session_find(pfl_span_of(one.data, len), "flight"), PFL_SESSION_NONE);
 }
 
-static void counters_are_told_with_the_buffers_fill(void **state)
+static void counters_are_reported_with_the_buffers_fill(void **state)
 {
     /* trace_stats { buffer_stats { bytes_written 3072, chunks_overwritten 2, buffer_size 4096,
      * bytes_overwritten 1024 } } */
@@ -251,7 +251,7 @@ int main(void)
         cmocka_unit_test(of_track_events_the_names_of_categories_are_taken),
         cmocka_unit_test(of_descriptors_the_name_is_taken_and_all_else_as_it_came),
         cmocka_unit_test(why_there_is_no_print_is_taken_and_nothing_else_of_ftrace),
-        cmocka_unit_test(counters_are_told_with_the_buffers_fill),
+        cmocka_unit_test(counters_are_reported_with_the_buffers_fill),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

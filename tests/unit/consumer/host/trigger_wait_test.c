@@ -16,13 +16,13 @@
 #define MARGIN_MS 1000u
 
 /* What a service tells of a session "flight"; numbers below 0: nothing. */
-struct told {
+struct report {
     unsigned triggers;
     int duration_ms;
     int ends_in_ms;
 };
 
-static struct pfl_span encode_state(const struct told *told, uint8_t *dst, size_t room)
+static struct pfl_span encode_state(const struct report *report, uint8_t *dst, size_t room)
 {
     uint8_t session[1024];
     struct pfl_writer s = pfl_writer_of(session, sizeof(session));
@@ -30,7 +30,7 @@ static struct pfl_span encode_state(const struct told *told, uint8_t *dst, size_
 
     pfl_writer_field_bytes(&s, 3, "STARTED", 7);
     pfl_writer_field_bytes(&s, 4, "flight", 6);
-    for (unsigned i = 0; i < told->triggers; i++) {
+    for (unsigned i = 0; i < report->triggers; i++) {
         uint8_t trigger[8];
         struct pfl_writer t = pfl_writer_of(trigger, sizeof(trigger));
 
@@ -39,11 +39,11 @@ static struct pfl_span encode_state(const struct told *told, uint8_t *dst, size_
         pfl_writer_field_bytes(&s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_TRIGGERS,
                                trigger, sizeof(trigger) - t.left);
     }
-    if (told->duration_ms >= 0)
-        pfl_writer_field_varint(&s, 6, (uint64_t)told->duration_ms);
-    if (told->ends_in_ms >= 0)
+    if (report->duration_ms >= 0)
+        pfl_writer_field_varint(&s, 6, (uint64_t)report->duration_ms);
+    if (report->ends_in_ms >= 0)
         pfl_writer_field_varint(&s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_ENDS_IN_MS,
-                                (uint64_t)told->ends_in_ms);
+                                (uint64_t)report->ends_in_ms);
     pfl_writer_field_bytes(&w, 6, session, sizeof(session) - s.left);
     return pfl_span_of(dst, room - w.left);
 }
@@ -72,13 +72,13 @@ static uint64_t get_number(struct pfl_span message, uint32_t id)
 
 static uint64_t timeout_of(int duration_ms, int ends_in_ms)
 {
-    const struct told told = {1, duration_ms, ends_in_ms};
+    const struct report report = {1, duration_ms, ends_in_ms};
     uint8_t bytes[1100];
     struct pfl_buf out;
     uint64_t ms;
 
     pfl_buf_init(&out, PFL_TRIGGER_WAIT_MAX_BYTES);
-    assert_int_equal(pfl_trigger_wait_encode(encode_state(&told, bytes, sizeof(bytes)), "flight",
+    assert_int_equal(pfl_trigger_wait_encode(encode_state(&report, bytes, sizeof(bytes)), "flight",
                                              MARGIN_MS, &out),
                      0);
     ms = get_number(get(get(pfl_buf_get(&out), 1), 17), 3);
@@ -86,9 +86,9 @@ static uint64_t timeout_of(int duration_ms, int ends_in_ms)
     return ms;
 }
 
-static void a_wait_has_the_triggers_as_they_are_told_and_records_nothing(void **state)
+static void a_wait_has_the_triggers_as_they_are_reported_and_records_nothing(void **state)
 {
-    const struct told told = {3, 60000, 60000};
+    const struct report report = {3, 60000, 60000};
     uint8_t bytes[1100];
     struct pfl_reader r;
     struct pfl_span config;
@@ -99,7 +99,7 @@ static void a_wait_has_the_triggers_as_they_are_told_and_records_nothing(void **
 
     (void)state;
     pfl_buf_init(&out, PFL_TRIGGER_WAIT_MAX_BYTES);
-    assert_int_equal(pfl_trigger_wait_encode(encode_state(&told, bytes, sizeof(bytes)), "flight",
+    assert_int_equal(pfl_trigger_wait_encode(encode_state(&report, bytes, sizeof(bytes)), "flight",
                                              MARGIN_MS, &out),
                      0);
     config = get(pfl_buf_get(&out), 1);
@@ -131,8 +131,8 @@ static void a_wait_ends_before_the_session_does(void **state)
 
 static void who_does_not_tell_the_triggers_is_not_waited_for_so(void **state)
 {
-    const struct told none = {0, 60000, 60000};
-    const struct told one = {1, 60000, 60000};
+    const struct report none = {0, 60000, 60000};
+    const struct report one = {1, 60000, 60000};
     uint8_t bytes[1100];
     struct pfl_buf out;
 
@@ -150,9 +150,9 @@ static void who_does_not_tell_the_triggers_is_not_waited_for_so(void **state)
 
 static void a_cut_state_makes_no_request_that_is_cut(void **state)
 {
-    const struct told told = {3, 60000, 60000};
+    const struct report report = {3, 60000, 60000};
     uint8_t bytes[1100];
-    struct pfl_span whole = encode_state(&told, bytes, sizeof(bytes));
+    struct pfl_span whole = encode_state(&report, bytes, sizeof(bytes));
 
     (void)state;
     for (size_t len = 0; len < whole.len; len++) {
@@ -168,13 +168,13 @@ static void a_cut_state_makes_no_request_that_is_cut(void **state)
 
 static void more_triggers_than_there_is_room_for_are_an_error(void **state)
 {
-    const struct told told = {40, 60000, 60000};
+    const struct report report = {40, 60000, 60000};
     uint8_t bytes[1100];
     struct pfl_buf out;
 
     (void)state;
     pfl_buf_init(&out, 100);
-    assert_int_equal(pfl_trigger_wait_encode(encode_state(&told, bytes, sizeof(bytes)), "flight",
+    assert_int_equal(pfl_trigger_wait_encode(encode_state(&report, bytes, sizeof(bytes)), "flight",
                                              MARGIN_MS, &out),
                      PFL_ELIMIT);
     pfl_buf_fini(&out);
@@ -182,14 +182,14 @@ static void more_triggers_than_there_is_room_for_are_an_error(void **state)
 
 static int encode_once(void *arg)
 {
-    const struct told told = {3, 60000, 60000};
+    const struct report report = {3, 60000, 60000};
     uint8_t bytes[1100];
     struct pfl_buf out;
     int rc;
 
     (void)arg;
     pfl_buf_init(&out, PFL_TRIGGER_WAIT_MAX_BYTES);
-    rc = pfl_trigger_wait_encode(encode_state(&told, bytes, sizeof(bytes)), "flight", MARGIN_MS,
+    rc = pfl_trigger_wait_encode(encode_state(&report, bytes, sizeof(bytes)), "flight", MARGIN_MS,
                                  &out);
     pfl_buf_fini(&out);
     return rc;
@@ -204,7 +204,7 @@ static void every_failed_allocation_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wait_has_the_triggers_as_they_are_told_and_records_nothing),
+        cmocka_unit_test(a_wait_has_the_triggers_as_they_are_reported_and_records_nothing),
         cmocka_unit_test(a_wait_ends_before_the_session_does),
         cmocka_unit_test(who_does_not_tell_the_triggers_is_not_waited_for_so),
         cmocka_unit_test(a_cut_state_makes_no_request_that_is_cut),

@@ -69,7 +69,7 @@ static void without_its_beginning_all_that_needs_it_is_skipped(void **state)
     expect(294, 0);
 }
 
-static void what_is_cleared_later_is_told_apart(void **state)
+static void what_is_cleared_later_is_distinguished(void **state)
 {
     (void)state;
     note(2, NEEDS, false, 20);
@@ -207,7 +207,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_sequence_that_begins_whole_loses_nothing, begin, end),
         cmocka_unit_test_setup_teardown(without_its_beginning_all_that_needs_it_is_skipped, begin,
                                         end),
-        cmocka_unit_test_setup_teardown(what_is_cleared_later_is_told_apart, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_cleared_later_is_distinguished, begin, end),
         cmocka_unit_test_setup_teardown(a_loss_breaks_until_the_next_clear, begin, end),
         cmocka_unit_test_setup_teardown(a_sequence_without_flags_is_left_alone_after_a_while, begin,
                                         end),

@@ -81,7 +81,7 @@ static void clock_point_is_written_as_two_equal_exchanges(void **state)
     fini(&w);
 }
 
-static void what_is_known_of_a_clock_is_told_to_readers(void **state)
+static void what_is_known_of_a_clock_is_reported_to_readers(void **state)
 {
     static const struct pfl_clock_point at = {7, 7};
     struct pfl_merge_host_conf conf = {
@@ -481,7 +481,7 @@ int main(void)
         cmocka_unit_test(packets_like_the_one_before_are_written_like_it),
         cmocka_unit_test(file_begins_with_clock_and_names_of_all_hosts),
         cmocka_unit_test(clock_point_is_written_as_two_equal_exchanges),
-        cmocka_unit_test(what_is_known_of_a_clock_is_told_to_readers),
+        cmocka_unit_test(what_is_known_of_a_clock_is_reported_to_readers),
         cmocka_unit_test(sequences_of_two_hosts_never_meet),
         cmocka_unit_test(reference_has_no_machine_id_and_the_other_has_one),
         cmocka_unit_test(machines_behind_hosts_stay_apart),

@@ -131,7 +131,7 @@ static int take_once(void *arg)
     return rc;
 }
 
-static void lack_of_memory_is_told(void **state)
+static void lack_of_memory_is_reported(void **state)
 {
     (void)state;
     pfl_sweep(take_once, NULL, false);
@@ -144,7 +144,7 @@ int main(void)
         cmocka_unit_test(statistics_come_without_those_of_writers),
         cmocka_unit_test(a_packet_that_is_cut_is_refused),
         cmocka_unit_test(an_answer_is_read_marked_and_made),
-        cmocka_unit_test(lack_of_memory_is_told),
+        cmocka_unit_test(lack_of_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,7 +161,7 @@ static void packets_reach_the_file_in_order(void **state)
     fini(&w);
 }
 
-static void backlog_past_the_mark_is_told_and_its_end_too(void **state)
+static void backlog_past_the_mark_is_reported_and_its_end_too(void **state)
 {
     struct world w;
 
@@ -178,7 +178,7 @@ static void backlog_past_the_mark_is_told_and_its_end_too(void **state)
     fini(&w);
 }
 
-static void full_disk_is_told_once_and_later_packets_are_dropped(void **state)
+static void full_disk_is_reported_once_and_later_packets_are_dropped(void **state)
 {
     struct world w;
 
@@ -547,8 +547,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packets_reach_the_file_in_order),
-        cmocka_unit_test(backlog_past_the_mark_is_told_and_its_end_too),
-        cmocka_unit_test(full_disk_is_told_once_and_later_packets_are_dropped),
+        cmocka_unit_test(backlog_past_the_mark_is_reported_and_its_end_too),
+        cmocka_unit_test(full_disk_is_reported_once_and_later_packets_are_dropped),
         cmocka_unit_test(failed_write_leaves_a_file_of_whole_packets),
         cmocka_unit_test(old_file_is_there_until_the_new_one_is_complete),
         cmocka_unit_test(file_that_is_not_wanted_leaves_the_old_one),

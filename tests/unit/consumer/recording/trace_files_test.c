@@ -303,7 +303,7 @@ static void a_next_one_that_cannot_be_opened_leaves_the_current_one(void **state
 }
 
 /* Its name is a folder's when it is completed. */
-static void one_that_cannot_be_completed_is_told_and_left(void **state)
+static void one_that_cannot_be_completed_is_reported_and_left(void **state)
 {
     struct world w;
     char path[128];
@@ -368,7 +368,7 @@ int main(void)
         cmocka_unit_test(a_last_file_without_packets_is_not_left),
         cmocka_unit_test(both_are_completed_when_it_ends_between_two),
         cmocka_unit_test(a_next_one_that_cannot_be_opened_leaves_the_current_one),
-        cmocka_unit_test(one_that_cannot_be_completed_is_told_and_left),
+        cmocka_unit_test(one_that_cannot_be_completed_is_reported_and_left),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 

@@ -64,7 +64,7 @@ static void a_host_without_findings_is_well(void **state)
     says(&conf, "well    a: clock +5.000000 s +- 0.000020 s\n", PFL_HEALTH_GOOD);
 }
 
-static void each_trouble_is_told_with_its_remedy(void **state)
+static void each_trouble_is_reported_with_its_remedy(void **state)
 {
     struct pfl_health_host hosts[2] = {well, well};
     struct pfl_health_conf conf = conf_of(hosts, 2);
@@ -112,7 +112,7 @@ static void a_host_that_cannot_record_ftrace_print_says_why(void **state)
     says(&conf, "warning a: ftrace/print:", PFL_HEALTH_WARNING);
 }
 
-static void an_agent_of_another_version_is_told(void **state)
+static void an_agent_of_another_version_is_reported(void **state)
 {
     struct pfl_health_host host = well;
     struct pfl_health_conf conf = conf_of(&host, 1);
@@ -181,10 +181,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_without_findings_is_well),
-        cmocka_unit_test(each_trouble_is_told_with_its_remedy),
+        cmocka_unit_test(each_trouble_is_reported_with_its_remedy),
         cmocka_unit_test(a_host_that_cannot_record_ftrace_print_says_why),
         cmocka_unit_test(certificates_are_watched_for_two_weeks),
-        cmocka_unit_test(an_agent_of_another_version_is_told),
+        cmocka_unit_test(an_agent_of_another_version_is_reported),
         cmocka_unit_test(a_host_that_cannot_be_asked_may_have_an_old_certificate),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

@@ -17,7 +17,7 @@
 
 struct fleet {
     struct pfl_service_state_host hosts[HOSTS];
-    struct pfl_inventory_host told[HOSTS];
+    struct pfl_inventory_host relay_facts[HOSTS];
     char names[HOSTS][16];
     uint8_t state[64];
     struct pfl_buf out;
@@ -49,16 +49,16 @@ static void begin(struct fleet *f, size_t len)
 
     for (size_t i = 0; i < len; i++) {
         snprintf(f->names[i], sizeof(f->names[i]), "web%zu", i + 1);
-        f->told[i] = (struct pfl_inventory_host){.name = f->names[i],
-                                                 .address = "10.0.0.1:5",
-                                                 .version = "v1",
-                                                 .tls = "1.3",
-                                                 .is_connected = true,
-                                                 .certificate_end_s = NOW_S + 90 * 86400};
+        f->relay_facts[i] = (struct pfl_inventory_host){.name = f->names[i],
+                                                        .address = "10.0.0.1:5",
+                                                        .version = "v1",
+                                                        .tls = "1.3",
+                                                        .is_connected = true,
+                                                        .certificate_end_s = NOW_S + 90 * 86400};
         f->hosts[i] = (struct pfl_service_state_host){.name = f->names[i],
                                                       .address = f->names[i],
                                                       .why = "",
-                                                      .told = &f->told[i],
+                                                      .relay_facts = &f->relay_facts[i],
                                                       .state = pfl_span_of(f->state, state)};
     }
     pfl_buf_init(&f->out, 1u << 20);
@@ -68,8 +68,8 @@ static void fail_host(struct fleet *f, size_t i, double seen_s)
 {
     f->hosts[i].why = "host not connected";
     f->hosts[i].state = pfl_span_of(NULL, 0);
-    f->told[i].is_connected = false;
-    f->told[i].last_seen_s = seen_s;
+    f->relay_facts[i].is_connected = false;
+    f->relay_facts[i].last_seen_s = seen_s;
 }
 
 static const char *print(struct fleet *f, struct pfl_host_table_conf conf, size_t len)
@@ -123,7 +123,7 @@ static void with_problems_only_these_are_shown(void **state)
     (void)state;
     begin(f, 3);
     fail_host(f, 0, 12);
-    f->told[1].certificate_end_s = NOW_S + 86400;
+    f->relay_facts[1].certificate_end_s = NOW_S + 86400;
     text = print(f, (struct pfl_host_table_conf){.is_problems = true}, 3);
     assert_non_null(strstr(text, "\nweb1 "));
     assert_non_null(
@@ -157,7 +157,7 @@ static void usual_columns_are_chosen_to_fit(void **state)
         const char *text;
 
         begin(f, 2);
-        f->told[1].has_clock = true;
+        f->relay_facts[1].has_clock = true;
         text = print(f, (struct pfl_host_table_conf){.width = width}, 2);
         assert_true(strcspn(text, "\n") <= width);
         assert_true(strncmp(text, "NAME  STATE", 11) == 0);
@@ -341,7 +341,7 @@ static int print_once(void *arg)
     return rc;
 }
 
-static void every_failed_allocation_is_told_and_leaves_nothing(void **state)
+static void every_failed_allocation_is_reported_and_leaves_nothing(void **state)
 {
     struct fleet *f = new_fleet();
 
@@ -366,7 +366,7 @@ int main(void)
         cmocka_unit_test(many_problems_leave_room_for_rows),
         cmocka_unit_test(a_screen_that_is_high_enough_is_the_table),
         cmocka_unit_test(colours_take_no_room_of_a_line),
-        cmocka_unit_test(every_failed_allocation_is_told_and_leaves_nothing),
+        cmocka_unit_test(every_failed_allocation_is_reported_and_leaves_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

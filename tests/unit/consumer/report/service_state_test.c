@@ -102,7 +102,7 @@ static void host_that_failed_is_one_line_with_the_reason(void **state)
     pfl_buf_fini(&out);
 }
 
-static void malformed_state_is_told_not_trusted(void **state)
+static void malformed_state_is_reported_not_trusted(void **state)
 {
     struct pfl_service_state_host host = host_of((const uint8_t *)"\x0a\x7f", 2);
     struct pfl_buf out;
@@ -159,7 +159,7 @@ int main(void)
         cmocka_unit_test(categories_of_track_events_are_named),
         cmocka_unit_test(tables_name_everything_and_escape_peers_strings),
         cmocka_unit_test(host_that_failed_is_one_line_with_the_reason),
-        cmocka_unit_test(malformed_state_is_told_not_trusted),
+        cmocka_unit_test(malformed_state_is_reported_not_trusted),
         cmocka_unit_test(json_has_the_same),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

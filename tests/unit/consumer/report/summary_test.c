@@ -161,7 +161,7 @@ static void a_full_ring_is_no_loss_of_a_session_left_running(void **state)
     assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_LOSS);
 }
 
-static void sessions_left_running_are_told_without_a_trace(void **state)
+static void sessions_left_running_are_reported_without_a_trace(void **state)
 {
     struct pfl_summary_host hosts[2] = {good_host,
                                         {.name = "b", .address = "b", .why = "connecting: no"}};
@@ -269,7 +269,7 @@ static void hosts_that_did_not_answer_may_have_the_session(void **state)
     pfl_sweep_assert_no_leak();
 }
 
-static void what_was_read_and_not_written_is_told(void **state)
+static void what_was_read_and_not_written_is_reported(void **state)
 {
     struct pfl_summary s = summary_of(&good_host, 1);
     struct pfl_buf out;
@@ -414,10 +414,10 @@ int main(void)
         cmocka_unit_test(text_tells_hosts_losses_and_clocks),
         cmocka_unit_test(who_lost_packets_is_named_with_the_setting_that_helps),
         cmocka_unit_test(a_full_ring_is_no_loss_of_a_session_left_running),
-        cmocka_unit_test(sessions_left_running_are_told_without_a_trace),
+        cmocka_unit_test(sessions_left_running_are_reported_without_a_trace),
         cmocka_unit_test(a_reason_that_was_said_is_not_said_again),
         cmocka_unit_test(hosts_that_did_not_answer_may_have_the_session),
-        cmocka_unit_test(what_was_read_and_not_written_is_told),
+        cmocka_unit_test(what_was_read_and_not_written_is_reported),
         cmocka_unit_test(json_carries_exit_code_and_hosts),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

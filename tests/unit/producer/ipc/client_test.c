@@ -248,7 +248,7 @@ static void *flood_and_sync(void *arg)
 }
 
 /* Writers and the library's thread commit by turns on one socket. */
-static void every_chunk_of_threads_that_commit_themselves_is_told_once(void **state)
+static void every_chunk_of_threads_that_commit_themselves_is_reported_once(void **state)
 {
     struct client_fixture f;
     pthread_t thread;
@@ -542,7 +542,7 @@ int main(void)
         cmocka_unit_test(a_stop_done_that_nothing_waits_for_ends_no_later_stop),
         cmocka_unit_test(a_flush_that_comes_together_with_a_stop_is_answered),
         cmocka_unit_test(a_service_that_does_not_read_costs_no_cpu),
-        cmocka_unit_test(every_chunk_of_threads_that_commit_themselves_is_told_once),
+        cmocka_unit_test(every_chunk_of_threads_that_commit_themselves_is_reported_once),
         cmocka_unit_test(a_service_that_dies_and_comes_back_gets_everything_anew),
         cmocka_unit_test(a_service_that_lacks_methods_is_served_without_them),
         cmocka_unit_test(malformed_commands_cost_the_connection_and_nothing_else),

@@ -534,7 +534,7 @@ static int restore_once(void *arg)
     return rc;
 }
 
-static void running_out_of_memory_is_told(void **state)
+static void running_out_of_memory_is_reported(void **state)
 {
     static uint8_t bytes[4096];
     struct pfl_span kept;
@@ -572,7 +572,7 @@ int main(void)
         cmocka_unit_test(a_save_that_is_cut_or_longer_is_refused),
         cmocka_unit_test(a_save_with_a_changed_byte_is_refused_or_another_gate),
         cmocka_unit_test(a_state_that_cannot_be_is_refused),
-        cmocka_unit_test(running_out_of_memory_is_told),
+        cmocka_unit_test(running_out_of_memory_is_reported),
         cmocka_unit_test(each_name_of_a_method_fits),
     };
 

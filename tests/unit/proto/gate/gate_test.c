@@ -489,7 +489,7 @@ static int gate_once(void *arg)
     return rc;
 }
 
-static void running_out_of_memory_is_told(void **state)
+static void running_out_of_memory_is_reported(void **state)
 {
     struct pfl_buf role;
     struct pfl_span kept;
@@ -521,7 +521,7 @@ int main(void)
         cmocka_unit_test(a_new_role_judges_again_what_runs),
         cmocka_unit_test(real_clients_pass),
         cmocka_unit_test(a_role_fits_a_field_and_comes_back),
-        cmocka_unit_test(running_out_of_memory_is_told),
+        cmocka_unit_test(running_out_of_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

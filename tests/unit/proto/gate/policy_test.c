@@ -319,7 +319,7 @@ static void what_is_no_policy_is_refused_with_words(void **state)
     pfl_sweep_assert_no_leak();
 }
 
-static void the_place_of_what_makes_no_sense_is_told(void **state)
+static void the_place_of_what_makes_no_sense_is_reported(void **state)
 {
     struct pfl_policy *p;
 
@@ -375,7 +375,7 @@ static int write_one(void *arg)
     return rc;
 }
 
-static void running_out_of_memory_is_told(void **state)
+static void running_out_of_memory_is_reported(void **state)
 {
     (void)state;
     pfl_sweep(parse_one, NULL, false);
@@ -392,10 +392,10 @@ int main(void)
         cmocka_unit_test(rights_of_collectors_stay_with_the_relay),
         cmocka_unit_test(rights_anywhere_are_those_of_any_rule),
         cmocka_unit_test(a_scope_is_the_policy_of_one_operator),
-        cmocka_unit_test(the_place_of_what_makes_no_sense_is_told),
+        cmocka_unit_test(the_place_of_what_makes_no_sense_is_reported),
         cmocka_unit_test(braces_in_texts_comments_and_blocks_begin_no_block),
         cmocka_unit_test(what_is_no_policy_is_refused_with_words),
-        cmocka_unit_test(running_out_of_memory_is_told),
+        cmocka_unit_test(running_out_of_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static void a_connect_waits_for_the_peers_settings(void **state)
     assert_int_equal(kit.client.status, 200);
 }
 
-static void bytes_go_both_ways_and_each_end_is_told_once(void **state)
+static void bytes_go_both_ways_and_each_end_is_reported_once(void **state)
 {
     (void)state;
     h2_kit_open_and_connect();
@@ -49,7 +49,7 @@ static void bytes_go_both_ways_and_each_end_is_told_once(void **state)
     assert_int_equal(pfl_h2_count_streams(kit.asker) + pfl_h2_count_streams(kit.answerer), 0);
 }
 
-static void nothing_passes_the_window_and_credit_is_told_to_the_byte(void **state)
+static void nothing_passes_the_window_and_credit_is_reported_to_the_byte(void **state)
 {
     (void)state;
     h2_kit_open_and_connect();
@@ -129,7 +129,7 @@ static void after_goaway_streams_go_on_and_requests_do_not(void **state)
     assert_true(pfl_h2_is_over(kit.asker));
 }
 
-static void a_request_that_goaway_overtakes_is_told_its_end(void **state)
+static void a_request_that_goaway_overtakes_is_reported_its_end(void **state)
 {
     (void)state;
     assert_int_equal(h2_kit_open(), 0);
@@ -297,13 +297,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_connect_waits_for_the_peers_settings),
-        T(bytes_go_both_ways_and_each_end_is_told_once),
-        T(nothing_passes_the_window_and_credit_is_told_to_the_byte),
+        T(bytes_go_both_ways_and_each_end_is_reported_once),
+        T(nothing_passes_the_window_and_credit_is_reported_to_the_byte),
         T(a_stream_that_nobody_reads_does_not_hold_back_a_call),
         T(a_reset_tells_its_code_and_nothing_after_it),
         T(a_lost_connection_detaches_every_stream),
         T(after_goaway_streams_go_on_and_requests_do_not),
-        T(a_request_that_goaway_overtakes_is_told_its_end),
+        T(a_request_that_goaway_overtakes_is_reported_its_end),
         T(requests_nobody_takes_are_404),
         T(too_large_a_head_is_431),
         T(more_streams_than_allowed_are_refused_here_already),

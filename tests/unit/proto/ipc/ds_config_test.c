@@ -126,7 +126,7 @@ static void each_data_source_gives_its_raw_config(void **state)
     assert_int_equal(pfl_ds_config_next(&r, &raw), PFL_EEOF);
 }
 
-static void malformed_trace_config_is_told(void **state)
+static void malformed_trace_config_is_reported(void **state)
 {
     struct pfl_span raw;
     struct pfl_reader cut = pfl_reader_of(LITERAL("\x12\x05\x0a"));
@@ -206,7 +206,7 @@ int main(void)
         cmocka_unit_test(malformed_config_leaves_the_output_as_it_was),
         cmocka_unit_test(output_at_its_maximum_is_left_as_it_was),
         cmocka_unit_test(each_data_source_gives_its_raw_config),
-        cmocka_unit_test(malformed_trace_config_is_told),
+        cmocka_unit_test(malformed_trace_config_is_reported),
         cmocka_unit_test(find_gives_the_field_that_is_there_once),
         cmocka_unit_test(rewritten_config_reads_back_with_the_services_values),
         cmocka_unit_test(out_of_memory_is_reported_and_leaks_nothing),

@@ -124,7 +124,7 @@ static void bind_sends_the_name_and_learns_the_methods(void **state)
     assert_int_equal(w.bounds, 1);
 }
 
-static void unknown_service_is_told(void **state)
+static void unknown_service_is_reported(void **state)
 {
     (void)state;
     assert_int_equal(pfl_rpc_client_bind(w.client, "Port", on_bound, &w), 0);
@@ -413,7 +413,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(bind_sends_the_name_and_learns_the_methods),
-        TEST(unknown_service_is_told),
+        TEST(unknown_service_is_reported),
         TEST(invoke_uses_the_hosts_ids),
         TEST(method_that_the_host_does_not_name_fails_without_a_frame),
         TEST(without_callback_no_reply_is_asked_for),

@@ -230,7 +230,7 @@ static void payload_that_is_no_frame_is_ignored(void **state)
     ASSERT_SENT("\x04\0\0\0\x10\x07\x22\x00");
 }
 
-static void peer_identity_is_told_without_a_reply(void **state)
+static void peer_identity_is_reported_without_a_reply(void **state)
 {
     (void)state;
     assert_int_equal(FEED("\x14\0\0\0\x10\x00\x42\x10\x08\x07\x10\xe8\x07\x1a\x04"
@@ -390,7 +390,7 @@ int main(void)
         TEST(failure_to_send_is_passed_on),
         TEST(unknown_frames_get_a_request_error),
         TEST(payload_that_is_no_frame_is_ignored),
-        TEST(peer_identity_is_told_without_a_reply),
+        TEST(peer_identity_is_reported_without_a_reply),
         TEST(bind_comes_before_invoke_in_one_frame),
         TEST(replies_have_the_forms_of_the_protocol),
         TEST(unwanted_replies_are_dropped),

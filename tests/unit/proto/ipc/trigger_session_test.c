@@ -45,7 +45,7 @@ static void a_session_has_the_triggers_and_the_smallest_buffer(void **state)
     pfl_buf_fini(&out);
 }
 
-static void a_buffer_that_is_too_small_is_told(void **state)
+static void a_buffer_that_is_too_small_is_reported(void **state)
 {
     (void)state;
     for (size_t max = 1; max < 24; max++) {
@@ -79,7 +79,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_has_the_triggers_and_the_smallest_buffer),
-        cmocka_unit_test(a_buffer_that_is_too_small_is_told),
+        cmocka_unit_test(a_buffer_that_is_too_small_is_reported),
         cmocka_unit_test(out_of_memory_is_reported_and_leaks_nothing),
     };
 

@@ -270,7 +270,7 @@ static const struct mistake config_mistakes[] = {
     {"duration_ms: 5,,", 1, 16, "expected the name of a field of TraceConfig, found \",\""},
 };
 
-static void mistakes_in_a_config_are_told_with_place_and_cure(void **state)
+static void mistakes_in_a_config_are_reported_with_place_and_cure(void **state)
 {
     (void)state;
 
@@ -278,7 +278,7 @@ static void mistakes_in_a_config_are_told_with_place_and_cure(void **state)
         assert_mistake(&perfetto__protos__trace_config__descriptor, &config_mistakes[i]);
 }
 
-static void mistakes_in_values_are_told(void **state)
+static void mistakes_in_values_are_reported(void **state)
 {
     static const struct mistake mistakes[] = {
         {"alt_a: 1 alt_b: 2", 1, 10, "\"alt_a\" and \"alt_b\" exclude each other in one Types"},
@@ -327,7 +327,7 @@ static void depth_is_bounded(void **state)
     assert_string_equal(error.message, "nested deeper than 64 levels");
 }
 
-static void full_output_is_told_and_left_as_it_was(void **state)
+static void full_output_is_reported_and_left_as_it_was(void **state)
 {
     static const char text[] = "sub { str: \"0123456789\" u32: 5 }";
     (void)state;
@@ -380,10 +380,10 @@ int main(void)
         cmocka_unit_test(booleans_and_enums_take_names_and_numbers),
         cmocka_unit_test(strings_take_every_escape),
         cmocka_unit_test(messages_take_both_brackets_lists_and_separators),
-        cmocka_unit_test(mistakes_in_a_config_are_told_with_place_and_cure),
-        cmocka_unit_test(mistakes_in_values_are_told),
+        cmocka_unit_test(mistakes_in_a_config_are_reported_with_place_and_cure),
+        cmocka_unit_test(mistakes_in_values_are_reported),
         cmocka_unit_test(depth_is_bounded),
-        cmocka_unit_test(full_output_is_told_and_left_as_it_was),
+        cmocka_unit_test(full_output_is_reported_and_left_as_it_was),
         cmocka_unit_test(out_of_memory_is_reported_and_leaks_nothing),
     };
 

@@ -121,7 +121,7 @@ static void what_cannot_have_been_kept_is_refused(void **state)
 
 struct end {
     struct pfl_resume resume;
-    struct pfl_resume_offer told;
+    struct pfl_resume_offer sent_offer;
     uint64_t written; /* by its owner */
     uint64_t used;
     uint64_t total;       /* to write */
@@ -245,16 +245,18 @@ static void join(void)
     struct end *asker = &ends[0];
     struct end *answerer = &ends[1];
 
-    pfl_resume_get_offer(&asker->resume, &asker->told);
+    pfl_resume_get_offer(&asker->resume, &asker->sent_offer);
     use_some(1);
-    pfl_resume_get_offer(&answerer->resume, &answerer->told);
-    assert_int_equal(pfl_resume_attach(&answerer->resume, &asker->told, &answerer->told), 0);
+    pfl_resume_get_offer(&answerer->resume, &answerer->sent_offer);
+    assert_int_equal(
+        pfl_resume_attach(&answerer->resume, &asker->sent_offer, &answerer->sent_offer), 0);
     if (roll(4) == 0) {
         cut(); /* the answer is lost */
         return;
     }
     use_some(0);
-    assert_int_equal(pfl_resume_attach(&asker->resume, &answerer->told, &asker->told), 0);
+    assert_int_equal(pfl_resume_attach(&asker->resume, &answerer->sent_offer, &asker->sent_offer),
+                     0);
 }
 
 static void begin(uint64_t total0, uint64_t total1)
@@ -376,7 +378,7 @@ static void offers_that_cannot_be_true_are_refused_and_change_nothing(void **sta
     begin(0, 0);
     join();
     assert_int_equal(pfl_resume_write(&ends[1].resume, pfl_span_of(data, sizeof(data))), 0);
-    assert_int_equal(pfl_resume_attach(&ends[1].resume, &first, &ends[1].told), 0);
+    assert_int_equal(pfl_resume_attach(&ends[1].resume, &first, &ends[1].sent_offer), 0);
     assert_int_equal(pfl_resume_pull(&ends[1].resume, data, sizeof(data), &is_end), 64);
     assert_int_equal(pfl_resume_on_credit(&ends[1].resume, 10), 0);
     pfl_resume_get_offer(&ends[1].resume, &mine);
@@ -397,7 +399,7 @@ static void credit_for_bytes_that_were_not_sent_is_refused(void **state)
     begin(0, 0);
     assert_int_equal(pfl_resume_attach(&ends[1].resume,
                                        &(struct pfl_resume_offer){.window_bytes = 40},
-                                       &ends[1].told),
+                                       &ends[1].sent_offer),
                      0);
     assert_int_equal(pfl_resume_write(&ends[1].resume, pfl_span_of(data, sizeof(data))), 0);
     assert_int_equal(pfl_resume_pull(&ends[1].resume, data, sizeof(data), &is_end), 40);

@@ -95,7 +95,7 @@ static void spools_and_collectors(void **state)
     assert_string_equal(r.name, "ann");
 }
 
-static void spools_and_collectors_are_told_apart(void **state)
+static void spools_and_collectors_are_distinguished(void **state)
 {
     static const char spool[] = PFL_TUNNEL_PROTOCOL_SPOOL;
 
@@ -281,7 +281,7 @@ static void a_field_does_not_name_the_stream_of_a_path(void **state)
     assert_string_equal(r.stream, ID);
 }
 
-static void other_methods_are_told_apart(void **state)
+static void other_methods_are_distinguished(void **state)
 {
     (void)state;
     assert_int_equal(kind_of("POST", "/v1/hosts", true), PFL_ROUTE_METHOD);
@@ -316,14 +316,14 @@ int main(void)
         cmocka_unit_test(a_relays_paths),
         cmocka_unit_test(an_agents_paths),
         cmocka_unit_test(spools_and_collectors),
-        cmocka_unit_test(spools_and_collectors_are_told_apart),
+        cmocka_unit_test(spools_and_collectors_are_distinguished),
         cmocka_unit_test(the_fields_of_spools_are_read),
         cmocka_unit_test(alarms_and_events),
         cmocka_unit_test(the_fields_of_a_connect_are_read),
         cmocka_unit_test(the_fields_of_triggers_are_read),
         cmocka_unit_test(fields_that_cannot_be_names_are_none),
         cmocka_unit_test(a_field_does_not_name_the_stream_of_a_path),
-        cmocka_unit_test(other_methods_are_told_apart),
+        cmocka_unit_test(other_methods_are_distinguished),
         cmocka_unit_test(names_that_cannot_be_are_refused),
     };
 

@@ -333,7 +333,7 @@ static int run(void *arg)
     return rc == PFL_EPARSE ? PFL_ENOMEM : rc;
 }
 
-static void running_out_of_memory_is_told(void **state)
+static void running_out_of_memory_is_reported(void **state)
 {
     (void)state;
     pfl_sweep(run, NULL, true);
@@ -355,7 +355,7 @@ int main(void)
         T(those_that_left_long_ago_are_forgotten_and_no_others),
         T(one_is_forgotten_while_all_are_read),
         T(all_hosts_are_read_in_small_pieces),
-        T(running_out_of_memory_is_told),
+        T(running_out_of_memory_is_reported),
     };
 
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);

@@ -23,7 +23,7 @@ struct end {
     size_t got;
     uint64_t credited;
     unsigned status;
-    struct pfl_resume_offer told; /* by the other end */
+    struct pfl_resume_offer offer; /* by the other end */
     unsigned ends;
     unsigned closes;
     uint32_t code;
@@ -54,7 +54,7 @@ static void on_response(void *user, const struct pfl_h2_head *head)
     struct end *e = user;
 
     e->status = pfl_h2_head_get_status(head);
-    (void)pfl_tunnel_offer_read(head, &e->told);
+    (void)pfl_tunnel_offer_read(head, &e->offer);
 }
 
 static void on_data(void *user, struct pfl_span data)
@@ -464,8 +464,8 @@ static void an_agents_account_may_be_less_than_it_was(void **state)
     agents_account.received = agents_account.credited = 1000;
     assert_int_equal(try_connect("0", "0"), 0);
     pump();
-    assert_int_equal(operator_end.told.received, 1000);
-    assert_int_equal(operator_end.told.credited, 1000);
+    assert_int_equal(operator_end.offer.received, 1000);
+    assert_int_equal(operator_end.offer.credited, 1000);
     send(&operator_end, 14000);
     assert_int_equal(agent_end.got, 14000);
     pfl_h2_stream_credit(agent_end.h2_stream, 14000);

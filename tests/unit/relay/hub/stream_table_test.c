@@ -358,7 +358,7 @@ static void a_policy_that_forbids_kills_at_both_ends(void **state)
     world_assert_audited("forbid 403 ann a " WORLD_STREAM " 0/0 - -\n");
 }
 
-static void another_role_is_told_to_the_agent_which_keeps_it(void **state)
+static void another_role_is_reported_to_the_agent_which_keeps_it(void **state)
 {
     (void)state;
     connect_both(ROLE "max_streams: 3 method: \"Q*\" }");
@@ -604,7 +604,7 @@ int main(void)
         WORLD_TEST(who_has_not_read_begins_nothing),
         WORLD_TEST(memory_for_answers_comes_from_rings_that_are_empty),
         WORLD_TEST(a_policy_that_forbids_kills_at_both_ends),
-        WORLD_TEST(another_role_is_told_to_the_agent_which_keeps_it),
+        WORLD_TEST(another_role_is_reported_to_the_agent_which_keeps_it),
         WORLD_TEST(a_role_that_is_taken_back_before_its_answer_is_replaced),
         WORLD_TEST(a_role_that_the_agent_does_not_take_ends_the_stream),
         WORLD_TEST(an_agent_that_answers_a_role_with_too_much_loses_the_stream),

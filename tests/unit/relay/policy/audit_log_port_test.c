@@ -252,7 +252,7 @@ static unsigned count_lines(const char *action, unsigned long *ret_left_out)
 static void refusals_without_end_are_counted_and_nothing_else_is_left_out(void **state)
 {
     unsigned long left_out;
-    unsigned told;
+    unsigned logged;
 
     (void)state;
     for (int i = 0; i < 5000; i++) {
@@ -261,9 +261,9 @@ static void refusals_without_end_are_counted_and_nothing_else_is_left_out(void *
             write_entry("connect", NULL);
     }
     pfl_audit_log_reopen(audit);
-    told = count_lines("refuse", &left_out);
-    assert_in_range(told, 1000, 4999);
-    assert_int_equal(told + left_out, 5000);
+    logged = count_lines("refuse", &left_out);
+    assert_in_range(logged, 1000, 4999);
+    assert_int_equal(logged + left_out, 5000);
     assert_int_equal(count_lines("connect", &left_out), 100);
 }
 

@@ -22,14 +22,14 @@ static int set_up(void **state)
 
 static unsigned take(const char *who, unsigned times, uint64_t now_ms)
 {
-    unsigned told = 0;
+    unsigned logged = 0;
 
     while (times-- != 0)
-        told += pfl_refusal_limit_take(&refusals, who, now_ms, &other);
-    return told;
+        logged += pfl_refusal_limit_take(&refusals, who, now_ms, &other);
+    return logged;
 }
 
-static void so_many_are_told_at_once_and_so_many_a_second(void **state)
+static void so_many_are_reported_at_once_and_so_many_a_second(void **state)
 {
     (void)state;
     assert_int_equal(take("a", 3000, 5), PFL_REFUSAL_LIMIT_AT_ONCE);
@@ -39,23 +39,23 @@ static void so_many_are_told_at_once_and_so_many_a_second(void **state)
 
 static void the_others_are_counted_once(void **state)
 {
-    struct pfl_refusal_limit_slot told;
+    struct pfl_refusal_limit_slot taken;
 
     (void)state;
     (void)take("a", PFL_REFUSAL_LIMIT_AT_ONCE, 0);
-    assert_false(pfl_refusal_limit_next(&refusals, &told));
+    assert_false(pfl_refusal_limit_next(&refusals, &taken));
     (void)take("a", 7, 0);
     (void)take("b", PFL_REFUSAL_LIMIT_AT_ONCE + 1, 0);
-    assert_true(pfl_refusal_limit_next(&refusals, &told));
-    assert_string_equal(told.who, told.counted == 7 ? "a" : "b");
-    assert_true(pfl_refusal_limit_next(&refusals, &told));
-    assert_string_equal(told.who, told.counted == 7 ? "a" : "b");
-    assert_false(pfl_refusal_limit_next(&refusals, &told));
+    assert_true(pfl_refusal_limit_next(&refusals, &taken));
+    assert_string_equal(taken.who, taken.counted == 7 ? "a" : "b");
+    assert_true(pfl_refusal_limit_next(&refusals, &taken));
+    assert_string_equal(taken.who, taken.counted == 7 ? "a" : "b");
+    assert_false(pfl_refusal_limit_next(&refusals, &taken));
 }
 
-static void they_are_told_in_time(void **state)
+static void they_are_reported_in_time(void **state)
 {
-    struct pfl_refusal_limit_slot told;
+    struct pfl_refusal_limit_slot taken;
 
     (void)state;
     (void)take("a", PFL_REFUSAL_LIMIT_AT_ONCE, 50);
@@ -63,14 +63,14 @@ static void they_are_told_in_time(void **state)
     (void)take("a", 1, 60);
     assert_false(pfl_refusal_limit_is_due(&refusals, 60 + PFL_REFUSAL_LIMIT_TELL_MS - 1));
     assert_true(pfl_refusal_limit_is_due(&refusals, 60 + PFL_REFUSAL_LIMIT_TELL_MS));
-    assert_true(pfl_refusal_limit_next(&refusals, &told));
+    assert_true(pfl_refusal_limit_next(&refusals, &taken));
     assert_false(pfl_refusal_limit_is_due(&refusals, 60 + PFL_REFUSAL_LIMIT_TELL_MS));
 }
 
 /* More operators than there are slots: some share one. */
-static void nobody_is_told_for_another(void **state)
+static void nobody_is_reported_for_another(void **state)
 {
-    uint64_t told = 0;
+    uint64_t logged = 0;
     uint64_t counted = 0;
     char who[16];
     struct pfl_refusal_limit_slot rest;
@@ -79,23 +79,24 @@ static void nobody_is_told_for_another(void **state)
     for (unsigned i = 0; i < 2 * PFL_REFUSAL_LIMIT_SLOTS; i++) {
         (void)snprintf(who, sizeof(who), "operator-%u", i);
         for (unsigned n = 0; n < PFL_REFUSAL_LIMIT_AT_ONCE + 3; n++) {
-            told += pfl_refusal_limit_take(&refusals, who, 0, &other);
+            logged += pfl_refusal_limit_take(&refusals, who, 0, &other);
             assert_true(other.counted == 0 || strcmp(other.who, who) != 0);
             counted += other.counted;
         }
     }
     while (pfl_refusal_limit_next(&refusals, &rest))
         counted += rest.counted;
-    assert_int_equal(told + counted, 2 * PFL_REFUSAL_LIMIT_SLOTS * (PFL_REFUSAL_LIMIT_AT_ONCE + 3));
+    assert_int_equal(logged + counted,
+                     2 * PFL_REFUSAL_LIMIT_SLOTS * (PFL_REFUSAL_LIMIT_AT_ONCE + 3));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(so_many_are_told_at_once_and_so_many_a_second, set_up),
+        cmocka_unit_test_setup(so_many_are_reported_at_once_and_so_many_a_second, set_up),
         cmocka_unit_test_setup(the_others_are_counted_once, set_up),
-        cmocka_unit_test_setup(they_are_told_in_time, set_up),
-        cmocka_unit_test_setup(nobody_is_told_for_another, set_up),
+        cmocka_unit_test_setup(they_are_reported_in_time, set_up),
+        cmocka_unit_test_setup(nobody_is_reported_for_another, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,7 +198,7 @@ static void overwrite(uint32_t records)
     }
 }
 
-static void one_that_is_overwritten_between_two_steps_is_lost_and_told(void **state)
+static void one_that_is_overwritten_between_two_steps_is_lost_and_reported(void **state)
 {
     const uint32_t steps = CHUNKS / PFL_GATHER_STEP_RECORDS + BYTES / PFL_GATHER_STEP_BYTES;
 
@@ -492,7 +492,7 @@ int main(void)
         ROW(a_long_packet_is_read_in_steps),
         ROW(its_memory_may_be_taken),
         ROW(what_is_written_between_two_steps_does_not_matter),
-        ROW(one_that_is_overwritten_between_two_steps_is_lost_and_told),
+        ROW(one_that_is_overwritten_between_two_steps_is_lost_and_reported),
         ROW(what_was_read_of_it_is_no_loss_when_it_is_overwritten),
         ROW(overwriting_one_looks_at_a_bounded_number_of_its_records),
         ROW(one_that_is_not_complete_is_read_when_it_is),

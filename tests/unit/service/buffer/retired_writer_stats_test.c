@@ -115,7 +115,7 @@ static void assert_chunks(const struct pfl_trace_buffer *buffer)
         assert_int_equal(chunks[w], w == 1 ? 2 : 1);
 }
 
-static void what_forgotten_writers_committed_is_told_also_by_a_clone(void **state)
+static void what_forgotten_writers_committed_is_reported_also_by_a_clone(void **state)
 {
     struct pfl_trace_buffer *buffer = kit_buffer(65536, PFL_FILL_RING_BUFFER);
     struct pfl_trace_buffer *clone;
@@ -145,7 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(what_is_put_is_taken_once),
         ROW(writers_past_the_limit_are_not_remembered),
-        ROW(what_forgotten_writers_committed_is_told_also_by_a_clone),
+        ROW(what_forgotten_writers_committed_is_reported_also_by_a_clone),
         ROW(without_memory_a_writer_is_not_remembered_and_nothing_else_happens),
     };
 

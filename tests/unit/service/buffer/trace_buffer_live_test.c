@@ -154,7 +154,7 @@ static void run_history(uint64_t seed)
     pfl_trace_buffer_free(live.buffer);
 }
 
-static void what_is_read_is_in_order_and_what_is_missing_is_told(void **state)
+static void what_is_read_is_in_order_and_what_is_missing_is_reported(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= HISTORIES; seed++) {
@@ -180,7 +180,8 @@ static int tell_seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_is_read_is_in_order_and_what_is_missing_is_told, tell_seed),
+        cmocka_unit_test_teardown(what_is_read_is_in_order_and_what_is_missing_is_reported,
+                                  tell_seed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,7 +184,7 @@ static void a_packet_of_more_chunks_than_fit_the_small_array_is_whole(void **sta
 
 /* ---- losses ---- */
 
-static void a_gap_of_chunk_ids_is_told_and_the_late_chunk_discarded(void **state)
+static void a_gap_of_chunk_ids_is_reported_and_the_late_chunk_discarded(void **state)
 {
     (void)state;
     kit_commit(fx.buffer, 1, 0, 0, 'a', 10);
@@ -236,7 +236,7 @@ static void a_continuation_without_its_beginning_is_an_orphan(void **state)
     kit_expect_end(fx.buffer);
 }
 
-static void a_drop_marker_is_told_on_the_next_packet_even_an_older_one(void **state)
+static void a_drop_marker_is_reported_on_the_next_packet_even_an_older_one(void **state)
 {
     static const uint8_t marker[] = {0xff, 0xff, 0xff, 0x7f};
 
@@ -556,11 +556,11 @@ int main(void)
         ROW(an_empty_chunk_in_the_middle_of_a_packet_is_passed_over),
         ROW(a_packet_whose_end_is_absent_waits),
         ROW(a_packet_of_more_chunks_than_fit_the_small_array_is_whole),
-        ROW(a_gap_of_chunk_ids_is_told_and_the_late_chunk_discarded),
+        ROW(a_gap_of_chunk_ids_is_reported_and_the_late_chunk_discarded),
         ROW(a_packet_with_a_gap_inside_is_dropped),
         ROW(a_chain_that_the_next_chunk_does_not_continue_is_broken),
         ROW(a_continuation_without_its_beginning_is_an_orphan),
-        ROW(a_drop_marker_is_told_on_the_next_packet_even_an_older_one),
+        ROW(a_drop_marker_is_reported_on_the_next_packet_even_an_older_one),
         ROW(a_dropped_fragment_that_was_to_be_patched_stalls_nothing),
         ROW(sizes_that_a_patch_made_wrong_are_corrupt),
         ROW(a_loss_is_remembered_while_the_sequence_is_empty),

@@ -94,7 +94,7 @@ static void a_complete_chunk_takes_its_fragments_and_an_incomplete_one_all_its_p
     assert_int_equal(kit_stats(ring).bytes_written, 48 + 1024);
 }
 
-static void an_unread_chunk_that_is_overwritten_is_told(void **state)
+static void an_unread_chunk_that_is_overwritten_is_reported(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 5; i++)
@@ -351,7 +351,7 @@ int main(void)
         ROW(sizes_out_of_range_are_refused),
         ROW(a_packet_of_empty_fragments_is_a_packet_and_an_empty_fragment_is_none),
         ROW(a_complete_chunk_takes_its_fragments_and_an_incomplete_one_all_its_payload),
-        ROW(an_unread_chunk_that_is_overwritten_is_told),
+        ROW(an_unread_chunk_that_is_overwritten_is_reported),
         ROW(a_chunk_that_was_read_is_overwritten_without_a_loss),
         ROW(a_record_that_does_not_fit_the_tail_wraps_and_leaves_padding),
         ROW(a_packet_in_the_way_takes_its_later_fragments_with_it),

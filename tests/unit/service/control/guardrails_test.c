@@ -29,7 +29,7 @@ static enum pfl_guardrails_verdict judge_next(uint64_t resident_bytes, uint64_t 
     return pfl_guardrails_judge(&guardrails, &look, LIMIT_BYTES);
 }
 
-static void memory_over_the_limit_is_told_at_the_second_look(void **state)
+static void memory_over_the_limit_is_reported_at_the_second_look(void **state)
 {
     (void)state;
     assert_int_equal(judge_next(LIMIT_BYTES + 1, 0), PFL_GUARDRAILS_WELL);
@@ -44,7 +44,7 @@ static void a_peak_of_memory_is_forgiven(void **state)
                          PFL_GUARDRAILS_WELL);
 }
 
-static void a_busy_cpu_is_told_after_ten_minutes(void **state)
+static void a_busy_cpu_is_reported_after_ten_minutes(void **state)
 {
     unsigned looks = 0;
 
@@ -74,9 +74,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, reset)
     const struct CMUnitTest tests[] = {
-        TEST(memory_over_the_limit_is_told_at_the_second_look),
+        TEST(memory_over_the_limit_is_reported_at_the_second_look),
         TEST(a_peak_of_memory_is_forgiven),
-        TEST(a_busy_cpu_is_told_after_ten_minutes),
+        TEST(a_busy_cpu_is_reported_after_ten_minutes),
         TEST(ninety_percent_of_a_cpu_is_allowed),
         TEST(a_quiet_minute_ends_a_busy_time),
     };

@@ -237,7 +237,7 @@ static void descriptors_that_fill_a_frame_come_whole_each_in_a_reply_of_its_own(
 
 /* 131,050 bytes come in one frame; around a descriptor in a reply there is more than around it
  * there. */
-static void of_a_descriptor_too_large_for_a_reply_the_name_is_told(void **state)
+static void of_a_descriptor_too_large_for_a_reply_the_name_is_reported(void **state)
 {
     const size_t whole_bytes = PFL_RPC_REPLY_BODY_MAX - 4 - 4 - 4 - 2;
     struct pfl_producer *producer;
@@ -346,7 +346,7 @@ int main(void)
         cmocka_unit_test(a_large_state_comes_in_parts_that_merge_to_the_whole),
         cmocka_unit_test(every_allocation_of_an_answer_may_fail),
         cmocka_unit_test(descriptors_that_fill_a_frame_come_whole_each_in_a_reply_of_its_own),
-        cmocka_unit_test(of_a_descriptor_too_large_for_a_reply_the_name_is_told),
+        cmocka_unit_test(of_a_descriptor_too_large_for_a_reply_the_name_is_reported),
         cmocka_unit_test(sources_that_come_and_go_between_parts_confuse_no_answer),
         cmocka_unit_test(an_answer_is_bounded_and_says_what_it_leaves_out),
     };

@@ -96,7 +96,7 @@ static const char *read_events(struct pfl_kit_client *client)
     return text;
 }
 
-static void other_sessions_are_told_from_their_state_at_the_beginning_to_their_end(void **state)
+static void other_sessions_are_reported_from_their_state_at_the_beginning_to_their_end(void **state)
 {
     (void)state;
     (void)pfl_kit_consumer_enable(&first, BUFFER "deferred_start: true");
@@ -108,7 +108,7 @@ static void other_sessions_are_told_from_their_state_at_the_beginning_to_their_e
     assert_string_equal(read_events(&second), ""); /* once */
 }
 
-static void nothing_is_told_unasked_nor_to_those_that_are_over(void **state)
+static void nothing_is_reported_unasked_nor_to_those_that_are_over(void **state)
 {
     uint64_t enable = pfl_kit_consumer_enable(&second, BUFFER TELLS);
 
@@ -123,18 +123,18 @@ static void nothing_is_told_unasked_nor_to_those_that_are_over(void **state)
 
 static void the_account_has_a_limit_and_keeps_the_oldest(void **state)
 {
-    struct pfl_session *told;
+    struct pfl_session *listener;
     struct pfl_session *other;
 
     (void)state;
     (void)pfl_kit_consumer_enable(&second, BUFFER TELLS);
     (void)pfl_kit_consumer_enable(&first, BUFFER "unique_session_name: \"n\"");
-    told = pfl_service_find_session(&kit.service, 1);
+    listener = pfl_service_find_session(&kit.service, 1);
     other = pfl_service_find_session(&kit.service, 2);
     for (unsigned i = 0; i < PFL_CONCURRENT_MAX + 10; i++)
         pfl_concurrent_tell(&kit.service, other);
-    assert_int_equal(told->concurrent.len, PFL_CONCURRENT_MAX);
-    assert_true(told->concurrent.packets.len <= PFL_CONCURRENT_MAX_BYTES);
+    assert_int_equal(listener->concurrent.len, PFL_CONCURRENT_MAX);
+    assert_true(listener->concurrent.packets.len <= PFL_CONCURRENT_MAX_BYTES);
 }
 
 static void the_highest_boost_counts_until_its_session_is_freed(void **state)
@@ -183,8 +183,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_kit, close_kit)
     const struct CMUnitTest tests[] = {
-        TEST(other_sessions_are_told_from_their_state_at_the_beginning_to_their_end),
-        TEST(nothing_is_told_unasked_nor_to_those_that_are_over),
+        TEST(other_sessions_are_reported_from_their_state_at_the_beginning_to_their_end),
+        TEST(nothing_is_reported_unasked_nor_to_those_that_are_over),
         TEST(the_account_has_a_limit_and_keeps_the_oldest),
         TEST(the_highest_boost_counts_until_its_session_is_freed),
         TEST(a_boost_that_the_host_refuses_is_a_refused_session),

@@ -58,7 +58,7 @@ static unsigned count(struct pfl_span trace, uint32_t id, uint64_t *ret_machine)
     return found;
 }
 
-static unsigned encode(const struct pfl_remote_machines *book, struct pfl_machine_set *told,
+static unsigned encode(const struct pfl_remote_machines *book, struct pfl_machine_set *sent,
                        bool clocks)
 {
     struct pfl_buf buf;
@@ -68,9 +68,9 @@ static unsigned encode(const struct pfl_remote_machines *book, struct pfl_machin
 
     pfl_buf_init(&buf, 1u << 20);
     if (clocks)
-        pfl_remote_machines_encode_clocks(book, &m, &facts, told);
+        pfl_remote_machines_encode_clocks(book, &m, &facts, sent);
     else
-        pfl_remote_machines_encode_infos(book, &m, &facts, told);
+        pfl_remote_machines_encode_infos(book, &m, &facts, sent);
     assert_int_equal(m.rc, 0);
     found = count(pfl_buf_get(&buf),
                   clocks ? TRACE_PACKET__REMOTE_CLOCK_SYNC : TRACE_PACKET__SYSTEM_INFO, &machine);
@@ -78,9 +78,9 @@ static unsigned encode(const struct pfl_remote_machines *book, struct pfl_machin
     return found;
 }
 
-static void a_machine_is_told_about_once_however_many_relays_it_has(void **state)
+static void a_machine_is_reported_about_once_however_many_relays_it_has(void **state)
 {
-    struct pfl_machine_set told = {0};
+    struct pfl_machine_set sent = {0};
     struct pfl_remote_machines book;
     struct pfl_relay *relay;
 
@@ -90,12 +90,12 @@ static void a_machine_is_told_about_once_however_many_relays_it_has(void **state
     add_pair(relay, 1, 2);
     add_pair(add(&book, 11), 3, 4);
     (void)add(&book, 12); /* nothing to say */
-    assert_int_equal(encode(&book, &told, true), 1);
-    assert_int_equal(encode(&book, &told, true), 0);
+    assert_int_equal(encode(&book, &sent, true), 1);
+    assert_int_equal(encode(&book, &sent, true), 0);
     assert_int_equal(pfl_relay_set_info(relay, pfl_span_of(info, sizeof(info))), 0);
-    told.len = 0;
-    assert_int_equal(encode(&book, &told, false), 1);
-    assert_int_equal(told.ids[0], 11);
+    sent.len = 0;
+    assert_int_equal(encode(&book, &sent, false), 1);
+    assert_int_equal(sent.ids[0], 11);
     pfl_remote_machines_fini(&book);
     pfl_sweep_assert_no_leak();
 }
@@ -136,9 +136,9 @@ static void machine_zero_and_one_relay_too_many_are_refused(void **state)
     pfl_sweep_assert_no_leak();
 }
 
-static void what_a_relay_told_outlives_it_as_long_as_there_are_sessions(void **state)
+static void what_a_relay_reported_outlives_it_as_long_as_there_are_sessions(void **state)
 {
-    struct pfl_machine_set told = {0};
+    struct pfl_machine_set sent = {0};
     struct pfl_remote_machines book;
     struct pfl_relay *relay;
 
@@ -147,7 +147,7 @@ static void what_a_relay_told_outlives_it_as_long_as_there_are_sessions(void **s
     relay = add(&book, 5);
     add_pair(relay, 1, 2);
     pfl_remote_machines_leave(&book, relay, true);
-    assert_int_equal(encode(&book, &told, true), 1);
+    assert_int_equal(encode(&book, &sent, true), 1);
     pfl_remote_machines_forget_gone(&book);
     assert_int_equal(book.len, 0);
     pfl_remote_machines_leave(&book, add(&book, 6), false);
@@ -199,7 +199,7 @@ static void a_machine_id_is_the_documented_hash_of_its_hint(void **state)
 
 static int live(void *arg)
 {
-    struct pfl_machine_set told = {0};
+    struct pfl_machine_set sent = {0};
     struct pfl_remote_machines book;
     struct pfl_relay *relay;
     struct pfl_buf buf;
@@ -214,7 +214,7 @@ static int live(void *arg)
         rc = pfl_relay_set_info(relay, pfl_span_of(info, sizeof(info)));
     if (rc == 0) {
         add_pair(relay, 1, 2);
-        pfl_remote_machines_encode_clocks(&book, &m, &facts, &told);
+        pfl_remote_machines_encode_clocks(&book, &m, &facts, &sent);
         rc = m.rc;
     }
     pfl_buf_fini(&buf);
@@ -231,10 +231,10 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_machine_is_told_about_once_however_many_relays_it_has),
+        cmocka_unit_test(a_machine_is_reported_about_once_however_many_relays_it_has),
         cmocka_unit_test(the_last_five_readings_are_kept),
         cmocka_unit_test(machine_zero_and_one_relay_too_many_are_refused),
-        cmocka_unit_test(what_a_relay_told_outlives_it_as_long_as_there_are_sessions),
+        cmocka_unit_test(what_a_relay_reported_outlives_it_as_long_as_there_are_sessions),
         cmocka_unit_test(system_information_that_is_none_or_too_large_changes_nothing),
         cmocka_unit_test(a_machine_id_is_the_documented_hash_of_its_hint),
         cmocka_unit_test(every_allocation_may_fail),

@@ -80,7 +80,7 @@ static void a_second_enable_fails_the_first_and_is_refused(void **state)
     pfl_kit_client_expect_nothing(&consumer);
 }
 
-static void a_deferred_session_starts_when_it_is_told(void **state)
+static void a_deferred_session_starts_when_it_is_asked_to(void **state)
 {
     (void)pfl_kit_consumer_enable(&consumer, ONE_BUFFER "deferred_start: true");
     (void)state;
@@ -146,7 +146,7 @@ static void flush_waits_for_the_producer_and_fails_by_its_deadline(void **state)
     pfl_kit_client_close(&producer);
 }
 
-static void producers_are_told_why_there_is_a_flush(void **state)
+static void producers_are_reported_why_there_is_a_flush(void **state)
 {
     static const uint8_t args[] = {0x10, 0x93, 0x01}; /* flags: 0x93 */
     struct pfl_kit_client producer;
@@ -281,7 +281,8 @@ static unsigned count_fields(struct pfl_span bytes, const uint32_t *path)
     return count;
 }
 
-static void every_writer_is_told_in_the_trace_and_as_many_as_fit_in_a_frame_by_request(void **state)
+static void
+every_writer_is_reported_in_the_trace_and_as_many_as_fit_in_a_frame_by_request(void **state)
 {
     static const uint32_t in_stats[] = {1, 35, 18, 0};
     static const uint32_t in_provenance[] = {1, 124, 2, 1, 0};
@@ -541,17 +542,17 @@ int main(void)
         TEST(freeing_a_live_session_answers_free_first_and_enable_then),
         TEST(a_config_without_anything_is_valid),
         TEST(a_second_enable_fails_the_first_and_is_refused),
-        TEST(a_deferred_session_starts_when_it_is_told),
+        TEST(a_deferred_session_starts_when_it_is_asked_to),
         TEST(a_session_ends_when_its_duration_is_over),
         TEST(flush_without_session_is_never_answered),
         TEST(flush_before_the_start_fails_and_after_it_succeeds),
         TEST(flush_waits_for_the_producer_and_fails_by_its_deadline),
-        TEST(producers_are_told_why_there_is_a_flush),
+        TEST(producers_are_reported_why_there_is_a_flush),
         TEST(the_end_of_the_session_fails_its_flushes),
         TEST(reading_without_session_is_one_empty_frame),
         TEST(the_first_pass_tells_everything_and_the_next_only_what_is_new),
         TEST(stats_need_a_session),
-        TEST(every_writer_is_told_in_the_trace_and_as_many_as_fit_in_a_frame_by_request),
+        TEST(every_writer_is_reported_in_the_trace_and_as_many_as_fit_in_a_frame_by_request),
         TEST(observing_ends_with_a_new_call_or_an_empty_list),
         TEST(instance_changes_of_one_turn_come_in_one_message),
         TEST(absent_features_answer_as_the_protocol_fails_them),

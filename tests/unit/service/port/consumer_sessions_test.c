@@ -187,7 +187,7 @@ static void a_flush_outlives_the_connection_that_asked_for_it(void **state)
     pfl_kit_client_close(&producer);
 }
 
-static void who_attaches_is_told_that_all_started_meanwhile(void **state)
+static void who_attaches_is_reported_that_all_started_meanwhile(void **state)
 {
     struct pfl_kit_client producer;
     struct pfl_kit_reply reply;
@@ -279,7 +279,7 @@ static uint64_t get_start_time(void)
     return time_ns;
 }
 
-static void the_time_of_the_start_is_told_until_the_first_read(void **state)
+static void the_time_of_the_start_is_reported_until_the_first_read(void **state)
 {
     struct pfl_buf trace;
 
@@ -406,8 +406,8 @@ int main(void)
                                         close_kit),
         cmocka_unit_test_setup_teardown(who_asked_for_a_flush_is_answered_after_he_detached,
                                         open_kit, close_kit),
-        cmocka_unit_test_setup_teardown(who_attaches_is_told_that_all_started_meanwhile, open_kit,
-                                        close_kit),
+        cmocka_unit_test_setup_teardown(who_attaches_is_reported_that_all_started_meanwhile,
+                                        open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_detached_session_whose_duration_is_over_is_freed,
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_clone_is_read_while_its_source_goes_on, open_kit,
@@ -415,7 +415,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_attaches_waits_for_the_end_but_not_for_one_that_was,
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(thousands_of_triggers_are_served, open_kit, close_kit),
-        cmocka_unit_test_setup_teardown(the_time_of_the_start_is_told_until_the_first_read,
+        cmocka_unit_test_setup_teardown(the_time_of_the_start_is_reported_until_the_first_read,
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_clone_is_never_one_too_many_but_counts, open_kit,
                                         close_kit),

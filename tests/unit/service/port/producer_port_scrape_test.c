@@ -145,7 +145,7 @@ static void a_flush_takes_what_is_finished_even_of_sources_without_flush(void **
     pfl_kit_client_close(&producer);
 }
 
-static void nothing_is_told_twice(void **state)
+static void nothing_is_reported_twice(void **state)
 {
     (void)state;
     begin(1, true, COMPLETE);
@@ -248,7 +248,7 @@ int main(void)
 #define WITH_PORTS(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         WITH_PORTS(a_flush_takes_what_is_finished_even_of_sources_without_flush),
-        WITH_PORTS(nothing_is_told_twice),
+        WITH_PORTS(nothing_is_reported_twice),
         WITH_PORTS(the_stop_takes_it_too),
         WITH_PORTS(a_producer_that_dies_leaves_what_it_finished),
         WITH_PORTS(nobody_is_scraped_who_did_not_ask_or_whose_writer_is_unknown),

@@ -45,7 +45,7 @@ static void open_relay(struct pfl_kit_client *self, const char *hint)
     pfl_net_bind(self, "RelayPort");
 }
 
-static void a_trace_tells_once_what_relays_told(void **state)
+static void a_trace_tells_once_what_relays_reported(void **state)
 {
     struct pfl_kit_client relay;
     struct pfl_buf trace;
@@ -204,7 +204,7 @@ int main(void)
 {
 #define WITH_PORTS(test) cmocka_unit_test_setup_teardown(test, pfl_net_set_up, pfl_net_tear_down)
     const struct CMUnitTest tests[] = {
-        WITH_PORTS(a_trace_tells_once_what_relays_told),
+        WITH_PORTS(a_trace_tells_once_what_relays_reported),
         WITH_PORTS(a_machine_that_comes_late_or_leaves_early_is_in_the_trace_too),
         WITH_PORTS(builtin_data_sources_that_are_off_stay_off_for_relays),
         WITH_PORTS(a_relay_without_a_machine_cannot_move_this_hosts_clocks),

@@ -90,7 +90,7 @@ static unsigned count_packets(struct pfl_span trace, uint32_t id)
     return count;
 }
 
-static void the_file_is_a_whole_trace_when_the_session_is_told_to_be_over(void **state)
+static void the_file_is_a_whole_trace_when_the_session_is_reported_to_be_over(void **state)
 {
     static uint8_t bytes[1 << 20];
     int fd = make_file();
@@ -422,7 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            the_file_is_a_whole_trace_when_the_session_is_told_to_be_over, set_up, tear_down),
+            the_file_is_a_whole_trace_when_the_session_is_reported_to_be_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_descriptor_is_written_from_where_it_stands, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(

@@ -216,7 +216,7 @@ static void a_clone_has_all_triggers_so_far_also_those_whose_delay_is_not_over(v
 }
 
 /* Of the only session. */
-static unsigned count_told(uint64_t *ret_ends_in_ms)
+static unsigned count_reported(uint64_t *ret_ends_in_ms)
 {
     struct pfl_query query = {.service = &kit.service, .sessions_only = true};
     struct pfl_buf part;
@@ -255,7 +255,7 @@ static void the_state_has_the_triggers_of_a_clone_and_how_long_it_lasts(void **s
         CONFIG("CLONE_SNAPSHOT", "stop_delay_ms: 50") "data_sources { config { name: \"x\" } "
                                                       "producer_name_filter: \"no trigger\" }");
     pfl_port_kit_pass_ms(&kit, 1000);
-    assert_int_equal(count_told(&ends_in_ms), 1);
+    assert_int_equal(count_reported(&ends_in_ms), 1);
     assert_int_equal(ends_in_ms, 59000);
 }
 
@@ -266,7 +266,7 @@ static void the_state_has_no_triggers_that_do_not_clone(void **state)
     (void)state;
     (void)pfl_kit_consumer_enable(&consumer, CONFIG("STOP_TRACING", ""));
     pfl_port_kit_run(&kit);
-    assert_int_equal(count_told(&ends_in_ms), 0);
+    assert_int_equal(count_reported(&ends_in_ms), 0);
 }
 
 static void a_clone_of_a_session_that_a_trigger_stopped_has_it_too(void **state)

@@ -44,7 +44,7 @@ static void lines_are_numbered_and_go_when_they_are_released(void **state)
     pfl_sweep_assert_no_leak();
 }
 
-static void what_does_not_fit_is_counted_and_told_when_there_is_room(void **state)
+static void what_does_not_fit_is_counted_and_reported_when_there_is_room(void **state)
 {
     const unsigned room = PFL_EVENT_LOG_LINES - PFL_EVENT_LOG_URGENT;
     char large[PFL_EVENT_LOG_LINE_BYTES + 2];
@@ -122,7 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_numbered_and_go_when_they_are_released),
-        cmocka_unit_test(what_does_not_fit_is_counted_and_told_when_there_is_room),
+        cmocka_unit_test(what_does_not_fit_is_counted_and_reported_when_there_is_room),
         cmocka_unit_test(what_is_urgent_has_room_when_others_have_none),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -97,7 +97,7 @@ static void a_file_is_made_that_the_agent_can_read(void **state)
     assert_int_equal(st.st_mode & 0777, 0644);
 }
 
-static void what_cannot_be_written_is_told(void **state)
+static void what_cannot_be_written_is_reported(void **state)
 {
     (void)state;
     assert_int_equal(symlink("/dev/null", path), 0);
@@ -123,7 +123,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_key_that_is_there_stays, begin, end),
         cmocka_unit_test_setup_teardown(a_key_within_a_long_line_is_none, begin, end),
         cmocka_unit_test_setup_teardown(a_file_is_made_that_the_agent_can_read, begin, end),
-        cmocka_unit_test_setup_teardown(what_cannot_be_written_is_told, begin, end),
+        cmocka_unit_test_setup_teardown(what_cannot_be_written_is_reported, begin, end),
         cmocka_unit_test(only_plain_values_can_be_quoted),
     };
 

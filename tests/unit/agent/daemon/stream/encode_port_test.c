@@ -26,8 +26,8 @@ static struct pfl_encode_port *port;
 static struct pfl_buf wire;
 static struct pfl_buf back;
 static uint8_t *plain;
-static int answer; /* what on_output says */
-static int told;   /* the last argument of on_progress */
+static int answer;       /* what on_output says */
+static int progress_err; /* the last argument of on_progress */
 static unsigned progress;
 static bool is_closing_on_progress;
 static bool is_plain;
@@ -67,7 +67,7 @@ static int on_output(void *user, struct pfl_span data)
 static void on_progress(void *user, int err)
 {
     (void)user;
-    told = err;
+    progress_err = err;
     progress++;
     if (is_closing_on_progress)
         close_port();
@@ -96,7 +96,7 @@ static int setup(void **state)
     (void)state;
     pfl_buf_init(&wire, 4 * TOTAL);
     pfl_buf_init(&back, 4 * TOTAL);
-    answer = told = 0;
+    answer = progress_err = 0;
     progress = 0;
     is_closing_on_progress = is_plain = false;
     idle = 0;
@@ -172,7 +172,7 @@ static void all_that_was_written_comes_out_and_the_end_follows(void **state)
     assert_int_equal(pfl_encode_port_write(port, pfl_span_of(plain, 1)), PFL_ESTATE);
     while (!is_over())
         (void)uv_run(&loop, UV_RUN_ONCE);
-    assert_int_equal(told, 0);
+    assert_int_equal(progress_err, 0);
     assert_true(progress != 0);
     assert_decodes_to(TOTAL);
 }
@@ -205,7 +205,7 @@ static void no_more_than_it_may_is_taken(void **state)
     assert_decodes_to(at);
 }
 
-static void an_owner_that_takes_no_more_is_told_his_own_error(void **state)
+static void an_owner_that_takes_no_more_is_reported_his_own_error(void **state)
 {
     (void)state;
     answer = PFL_ELIMIT;
@@ -213,7 +213,7 @@ static void an_owner_that_takes_no_more_is_told_his_own_error(void **state)
     assert_int_equal(pfl_encode_port_write(port, pfl_span_of(plain, 100000)), 0);
     while (progress == 0)
         (void)uv_run(&loop, UV_RUN_ONCE);
-    assert_int_equal(told, PFL_ELIMIT);
+    assert_int_equal(progress_err, PFL_ELIMIT);
 }
 
 static void a_port_closed_with_a_job_at_work_calls_nobody(void **state)
@@ -229,7 +229,7 @@ static void a_port_closed_with_a_job_at_work_calls_nobody(void **state)
     assert_int_equal(wire.len, 0);
 }
 
-static void a_port_may_be_closed_where_progress_is_told(void **state)
+static void a_port_may_be_closed_where_progress_is_reported(void **state)
 {
     (void)state;
     is_closing_on_progress = true;
@@ -361,9 +361,9 @@ int main(void)
         TEST(all_that_was_written_comes_out_and_the_end_follows),
         TEST(small_pieces_come_out_at_once),
         TEST(no_more_than_it_may_is_taken),
-        TEST(an_owner_that_takes_no_more_is_told_his_own_error),
+        TEST(an_owner_that_takes_no_more_is_reported_his_own_error),
         TEST(a_port_closed_with_a_job_at_work_calls_nobody),
-        TEST(a_port_may_be_closed_where_progress_is_told),
+        TEST(a_port_may_be_closed_where_progress_is_reported),
         TEST(without_a_thread_all_comes_out_all_the_same),
         TEST(what_was_read_into_the_pipe_is_as_if_written),
         TEST(without_encoding_the_output_is_the_input),

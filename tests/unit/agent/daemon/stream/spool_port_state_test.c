@@ -529,7 +529,7 @@ static int restore_some(void *arg)
     return rc;
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     (void)state;
     pfl_sweep(restore_some, NULL, false);
@@ -549,7 +549,7 @@ int main(void)
         CLAIM(a_ring_that_was_left_takes_what_a_pipe_has),
         CLAIM(a_state_that_cannot_be_is_refused),
         CLAIM(a_descriptor_that_is_no_file_is_refused),
-        CLAIM(every_failed_allocation_is_told),
+        CLAIM(every_failed_allocation_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

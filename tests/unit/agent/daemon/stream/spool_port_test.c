@@ -437,7 +437,7 @@ static int write_some(void *arg)
     return rc;
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     struct world *w = *state;
 
@@ -464,7 +464,7 @@ int main(void)
         CLAIM(a_file_that_lost_its_bytes_breaks_the_spool),
         CLAIM(a_closed_spool_that_is_at_rest_tells_at_once),
         CLAIM(closing_while_a_thread_is_at_work_is_safe),
-        CLAIM(every_failed_allocation_is_told),
+        CLAIM(every_failed_allocation_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -193,7 +193,7 @@ static void lost_events_begin_a_bundle_that_says_so(void **state)
     assert_int_equal(kit->reader.events, RECORDS);
 }
 
-static void bad_page_is_told_and_the_next_one_is_read(void **state)
+static void bad_page_is_reported_and_the_next_one_is_read(void **state)
 {
     static const uint32_t status_path[] = {8, 2, 0};
     struct kit *kit = *state;
@@ -336,7 +336,7 @@ int main(void)
                                         kit_setup, kit_teardown),
         cmocka_unit_test_setup_teardown(lost_events_begin_a_bundle_that_says_so, kit_setup,
                                         kit_teardown),
-        cmocka_unit_test_setup_teardown(bad_page_is_told_and_the_next_one_is_read, kit_setup,
+        cmocka_unit_test_setup_teardown(bad_page_is_reported_and_the_next_one_is_read, kit_setup,
                                         kit_teardown),
         cmocka_unit_test_setup_teardown(every_byte_flipped_does_no_harm, kit_setup, kit_teardown),
         cmocka_unit_test_setup_teardown(long_input_makes_several_bundles_with_nothing_lost,

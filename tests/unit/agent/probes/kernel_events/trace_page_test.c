@@ -162,7 +162,7 @@ static void what_makes_no_sense_ends_the_page_with_its_status(void **state)
     }
 }
 
-static void bytes_that_are_no_whole_header_are_told(void **state)
+static void bytes_that_are_no_whole_header_are_reported(void **state)
 {
     const uint32_t words[] = {HEADER(1, 1), 9, 1};
 
@@ -185,7 +185,7 @@ int main(void)
         cmocka_unit_test(a_long_record_has_its_length_in_a_word_that_counts_itself),
         cmocka_unit_test(padding_is_passed_over_and_may_reach_past_the_records),
         cmocka_unit_test(what_makes_no_sense_ends_the_page_with_its_status),
-        cmocka_unit_test(bytes_that_are_no_whole_header_are_told),
+        cmocka_unit_test(bytes_that_are_no_whole_header_are_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ static void counters_are_written_when_they_change(void **state)
     pfl_sweep_assert_no_leak();
 }
 
-static void dmabuf_memory_is_told_in_kib(void **state)
+static void dmabuf_memory_is_reported_in_kib(void **state)
 {
     static const uint32_t dmabuf[] = {1, 24, 0};
     struct pfl_proc_texts texts = {.status = TEXT(status), .dmabuf_rss = TEXT("8192\n")};
@@ -90,7 +90,7 @@ static void dmabuf_memory_is_told_in_kib(void **state)
     pfl_sweep_assert_no_leak();
 }
 
-static void open_files_are_told_with_their_process(void **state)
+static void open_files_are_reported_with_their_process(void **state)
 {
     static const uint32_t pid[] = {1, 1, 0};
     static const uint32_t fd[] = {1, 15, 1, 0};
@@ -170,8 +170,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(process_is_described),
         cmocka_unit_test(counters_are_written_when_they_change),
-        cmocka_unit_test(dmabuf_memory_is_told_in_kib),
-        cmocka_unit_test(open_files_are_told_with_their_process),
+        cmocka_unit_test(dmabuf_memory_is_reported_in_kib),
+        cmocka_unit_test(open_files_are_reported_with_their_process),
         cmocka_unit_test(texts_cut_at_every_length_do_no_harm),
         cmocka_unit_test(config_is_read_and_bounded),
         cmocka_unit_test(pid_set_tells_each_pid_once),
