@@ -5,12 +5,12 @@
  * Happy path: submit appends to the queue and wakes a thread, or starts one while all are busy and
  * there are fewer than all; the thread takes the first work whose user may have one more thread,
  * runs it, appends it to the list of completed work and posts one note to the loop (wakeup.h),
- * which calls on_done for the whole list. Failures: without a thread submit fails. Closing: the
- * threads finish the queue and are joined; on_done is called for completed work; the worker is
- * freed when its descriptor's handle is closed. Order: the lock makes the loop's writes before
- * submit visible to the thread, and the thread's writes in run visible to the loop. Ownership: work
- * is its owner's, from submit to on_done the worker's. Limits: threads_max, and
- * PFL_WORKER_SPARE_THREADS; each owner has one work or two.
+ * which calls on_done for the whole list. Failures: without a thread submit fails, and run does the
+ * work at once. Closing: the threads finish the queue and are joined; on_done is called for
+ * completed work; the worker is freed when its descriptor's handle is closed. Order: the lock makes
+ * the loop's writes before submit visible to the thread, and the thread's writes in run visible to
+ * the loop. Ownership: work is its owner's, from submit to on_done the worker's. Limits:
+ * threads_max, and PFL_WORKER_SPARE_THREADS; each owner has one work or two.
  */
 #include "base/io/worker.h"
 
@@ -269,4 +269,14 @@ int pfl_worker_submit(struct pfl_worker *self, struct pfl_work *work)
         return PFL_EIO;
     pfl_wakeup_hold(&self->wakeup);
     return 0;
+}
+
+void pfl_worker_run(struct pfl_worker *self, struct pfl_work *work)
+{
+    if (pfl_worker_submit(self, work) == 0)
+        return;
+    assert(!self->is_closing);
+    work->run(work);
+    give_back(self, work);
+    pfl_wakeup_hold(&self->wakeup);
 }

@@ -37,5 +37,8 @@ void pfl_worker_close(struct pfl_worker *self);
 /* on_done follows on the loop, which stays alive until then. PFL_EIO: no thread exists and none can
  * be started; PFL_ESTATE: the worker is being closed. Then the work was not taken. */
 PFL_MUST_USE int pfl_worker_submit(struct pfl_worker *self, struct pfl_work *work);
+/* For work that cannot be refused. As submit, but without a thread `run` is called here, which
+ * blocks the loop; on_done still follows later. Not while the worker is being closed. */
+void pfl_worker_run(struct pfl_worker *self, struct pfl_work *work);
 
 #endif

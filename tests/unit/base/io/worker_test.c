@@ -139,6 +139,26 @@ static void work_without_a_thread_is_not_taken(void **state)
     pfl_worker_close(worker);
 }
 
+static void work_that_is_not_refused_runs_here_and_comes_back_later(void **state)
+{
+    uv_thread_t self = uv_thread_self();
+
+    (void)state;
+    pfl_has_no_thread = true;
+    pfl_worker_run(worker, &works[0].work);
+    pfl_worker_run(worker, &works[1].work);
+    pfl_has_no_thread = false;
+    assert_int_equal(runs, 2);
+    assert_int_equal(back, 0);
+    (void)uv_run(&loop, UV_RUN_DEFAULT); /* which does not end before they are back */
+    assert_int_equal(back, 2);
+    assert_int_equal(uv_thread_equal(&self, &works[1].ran_on), 1);
+    pfl_worker_run(worker, &works[2].work);
+    pfl_worker_close(worker);
+    assert_int_equal(back, 3);
+    assert_int_equal(uv_thread_equal(&self, &works[2].ran_on), 0);
+}
+
 static void on_done_while_closing(struct pfl_work *work)
 {
     back++;
@@ -366,6 +386,8 @@ int main(void)
             a_worker_without_work_has_no_thread_and_does_not_hold_the_loop, setup, teardown),
         cmocka_unit_test_setup_teardown(an_on_done_may_close_the_worker, setup, teardown),
         cmocka_unit_test_setup_teardown(work_without_a_thread_is_not_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(work_that_is_not_refused_runs_here_and_comes_back_later,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_worker_that_is_closed_takes_no_more, setup, teardown),
         cmocka_unit_test_setup_teardown(every_failed_allocation_is_survived, setup, teardown),
         cmocka_unit_test_setup_teardown(whose_work_takes_long_holds_up_nobody_else, setup_shared,
