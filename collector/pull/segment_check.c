@@ -5,15 +5,8 @@
  */
 #include "collector/pull/segment_check.h"
 
-#include <string.h>
-
+#include "base/ulid.h"
 #include "proto/tunnel/identity.h"
-
-static bool is_ulid(const char *text)
-{
-    return text != NULL && strlen(text) == PFL_SEGMENT_ULID_LEN &&
-           strspn(text, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == PFL_SEGMENT_ULID_LEN;
-}
 
 static bool is_name(const char *text)
 {
@@ -40,7 +33,7 @@ static const char *check_bytes(const Perfleet__Segment *segment)
 
 const char *pfl_segment_check(const Perfleet__Segment *segment)
 {
-    if (!is_ulid(segment->incarnation))
+    if (segment->incarnation == NULL || !pfl_ulid_is_valid(segment->incarnation))
         return "its incarnation is no ULID";
     if (segment->number == 0)
         return "numbers begin with 1";

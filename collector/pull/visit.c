@@ -3,7 +3,8 @@
  * A visit to a host: see visit.h.
  *
  * Happy path: connect, list; for each segment reserve, begin, read and write in queue, commit,
- * describe, set live, release; a gap has no bytes: reserve, describe, set live, release. Segments
+ * describe, set live, release; a gap has no bytes, and is live once it is reserved:
+ * reserve, describe, release. Segments
  * of classes whose newest come first are listed before the others, newest first.
  *
  * Failures: a lost stream is opened again, and the read continues where it ended. A segment that
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/ulid.h"
 #include "collector/pull/segment_check.h"
 #include "proto/unpack.h"
 
@@ -43,7 +45,7 @@ struct pfl_visit {
     size_t data_len;   /* of what is being written */
     uint64_t segments; /* so far */
     uint64_t bytes;
-    char after_incarnation[PFL_SEGMENT_ULID_LEN + 1];
+    char after_incarnation[PFL_ULID_BYTES];
     uint32_t after_number;
     struct pfl_visit_figures figures;
 };
@@ -260,10 +262,9 @@ void pfl_visit_on_done(struct pfl_visit *self, int rc)
         self->step = pfl_visit_get_segment(self)->bytes != 0 ? PFL_VISIT_READ : PFL_VISIT_COMMIT;
     } else if (self->step == PFL_VISIT_WRITE) {
         on_written(self);
-    } else if (self->step == PFL_VISIT_DESCRIBE) {
+    } else if (self->step == PFL_VISIT_DESCRIBE && pfl_visit_get_segment(self)->gap == NULL) {
         self->step = PFL_VISIT_SET_LIVE;
     } else {
-        assert(self->step == PFL_VISIT_SET_LIVE);
         on_live(self);
     }
 }
@@ -312,6 +313,8 @@ void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve
     self->is_busy = false;
     if (rc != 0)
         end(self, PFL_VISIT_STUCK);
+    else if (result <= PFL_VISIT_IS_LIVE && pfl_visit_get_segment(self)->gap != NULL)
+        self->step = PFL_VISIT_DESCRIBE; /* again, as it may have grown */
     else if (result == PFL_VISIT_IS_LIVE)
         self->step = PFL_VISIT_RELEASE;
     else if (result == PFL_VISIT_CONFLICT)
@@ -319,8 +322,7 @@ void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve
     else if (result == PFL_VISIT_BUSY)
         skip(self, PFL_VISIT_LEFT_BUSY);
     else
-        self->step =
-            pfl_visit_get_segment(self)->gap != NULL ? PFL_VISIT_DESCRIBE : PFL_VISIT_BEGIN;
+        self->step = PFL_VISIT_BEGIN;
 }
 
 /* The host does not keep to the protocol: the next request has another stream. */
