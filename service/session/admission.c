@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "service/session/rotation.h"
+#include "service/session/session_parts.h"
 
 static int refuse(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -220,6 +221,12 @@ static int check_numbers(const struct pfl_service *service, const struct pfl_con
                       consumer->who, of_who);
     if (all >= service->conf.sessions_max)
         return refuse(why, "there are %u sessions already, the most there may be; free one", all);
+    if (!pfl_session_may_have(service, consumer->who, of_who, all))
+        return refuse(
+            why,
+            "there are %u sessions already; of the last ones a user may have one, and the "
+            "very last is for root and user %u; free one",
+            all, service->conf.facts->uid);
     return 0;
 }
 

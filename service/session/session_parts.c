@@ -38,6 +38,20 @@ struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service)
     return uuid;
 }
 
+bool pfl_session_may_have(const struct pfl_service *service, uint32_t who, unsigned of_who,
+                          size_t all)
+{
+    size_t max = service->conf.sessions_max;
+    size_t spare = max / 5 < PFL_SERVICE_SPARE_SESSIONS ? max / 5 : PFL_SERVICE_SPARE_SESSIONS;
+
+    if (of_who >= service->conf.sessions_per_uid_max || all >= max)
+        return false;
+    if (service->conf.sessions_per_uid_max >= max || max - all > spare ||
+        !pfl_shares_is_bound(&service->shares.consumers, who))
+        return true;
+    return of_who == 0 && max - all > 1;
+}
+
 bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t who)
 {
     struct pfl_list *it;
@@ -46,8 +60,7 @@ bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t who
     PFL_LIST_EACH (it, &service->closing) {
         of_who += PFL_CONTAINER_OF(it, struct pfl_session, node)->who == who;
     }
-    return service->closing_len < service->conf.sessions_max &&
-           of_who < service->conf.sessions_per_uid_max;
+    return pfl_session_may_have(service, who, of_who, service->closing_len);
 }
 
 /* Out of the service, with nothing left that refers to it from there but its buffers. */

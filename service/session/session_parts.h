@@ -12,6 +12,12 @@ PFL_MUST_USE int pfl_session_make_parts(struct pfl_service *service, uint32_t wh
                                         struct pfl_session **ret_session);
 struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service);
 
+/* May the user have one more, of `all` and `of_who` that count? The last PFL_SERVICE_SPARE_SESSIONS
+ * (at most a fifth) are for users who have none, the very last for root and the service's user, so
+ * that a few users together do not take all. Not if --max-sessions allows each user all. */
+bool pfl_session_may_have(const struct pfl_service *service, uint32_t who, unsigned of_who,
+                          size_t all);
+
 /* False if the files of ended sessions that are still being written reach the limit of all users,
  * or of this one. */
 bool pfl_session_may_close_later(const struct pfl_service *service, uint32_t who);

@@ -25,7 +25,7 @@
 static struct pfl_service service;
 static struct pfl_producer *producers[200];
 static size_t producers_len;
-static struct pfl_consumer consumers[3];
+static struct pfl_consumer consumers[20];
 
 static uint64_t read_clock(void *user, enum pfl_clock_id id)
 {
@@ -293,6 +293,31 @@ static void ids_of_one_user_share_his_memory_and_sessions(void **state)
     assert_int_equal(service.shares.buffer_bytes.used, 0);
 }
 
+/* Of 15: three users have 5, 5 and 2, two more have one each, and the last one is root's. */
+static void a_few_users_do_not_have_all_sessions(void **state)
+{
+    static const struct {
+        uint32_t uid;
+        unsigned may_have;
+    } users[] = {{7, 5}, {8, 5}, {9, 2}, {10, 1}, {11, 1}, {12, 0}, {0, 1}};
+    char why[PFL_PLAN_WHY_BYTES];
+    unsigned added = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+        for (unsigned n = 0; n < users[i].may_have; n++)
+            assert_int_equal(enable(add_consumer(added++, users[i].uid), 64, why), 0);
+        assert_int_equal(enable(add_consumer(added, users[i].uid), 64, why), PFL_EINVAL);
+        pfl_registry_remove_consumer(&service, &consumers[added]);
+        consumers[added].ops = NULL;
+    }
+    assert_string_equal(why, "there are 15 sessions already, the most there may be; free one");
+    service.conf.sessions_max = service.conf.sessions_per_uid_max = 16; /* of each user */
+    assert_int_equal(enable(add_consumer(added++, 7), 64, why), 0);
+    for (unsigned i = 0; i < added; i++)
+        pfl_session_end(&service, consumers[i].session);
+}
+
 static void one_user_has_half_of_the_triggers_of_a_session(void **state)
 {
     struct pfl_trigger_list list = {0};
@@ -521,6 +546,7 @@ int main(void)
         TEST(one_user_has_half_of_the_instances_of_a_session),
         TEST(one_user_has_half_of_the_memory_for_buffers),
         TEST(ids_of_one_user_share_his_memory_and_sessions),
+        TEST(a_few_users_do_not_have_all_sessions),
         TEST(one_user_has_half_of_the_triggers_of_a_session),
         TEST(one_address_has_half_of_the_relays),
         TEST(ids_in_use_are_not_given_again),
