@@ -12,6 +12,7 @@ void pfl_agent_finish(struct pfl_agent *self)
         self->alarms_len != 0 || self->raises_len != 0 || self->watch != NULL)
         return;
     pfl_worker_close(self->worker);
+    pfl_worker_close(self->pool.worker);
     self->conf.on_closed(self->conf.user);
     pfl_tls_conf_unref(self->tls);
     pfl_events_fini(&self->events);

@@ -19,6 +19,7 @@
 #include "proto/tunnel/tunnel.h"
 
 #define HANDSHAKE_TIMEOUT_MS 10000u
+#define SPOOL_THREADS        4u /* a slow file does not delay all */
 
 static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, NULL};
 
@@ -149,6 +150,15 @@ static int prepare(struct pfl_agent *a)
     return pfl_hello_encode(&facts, a->conf.labels, a->conf.labels_len, &a->hello);
 }
 
+static int open_workers(struct pfl_agent *a)
+{
+    struct pfl_worker_conf conf = {.loop = a->conf.loop, .threads_max = 1};
+    int rc = pfl_worker_open(&conf, &a->worker);
+
+    conf.threads_max = SPOOL_THREADS;
+    return rc == 0 ? pfl_worker_open(&conf, &a->pool.worker) : rc;
+}
+
 int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_agent)
 {
     struct pfl_agent *a = pfl_mem_zalloc(sizeof(*a));
@@ -164,14 +174,12 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
     pfl_events_init(&a->events);
     rc = prepare(a);
     if (rc == 0)
-        rc = pfl_worker_open(&(struct pfl_worker_conf){.loop = conf->loop, .threads_max = 1},
-                             &a->worker);
-    if (rc == 0) {
+        rc = open_workers(a);
+    if (rc == 0)
         rc = pfl_agent_open_alarms(a);
-        if (rc != 0)
-            pfl_worker_close(a->worker);
-    }
     if (rc != 0) {
+        pfl_worker_close(a->pool.worker);
+        pfl_worker_close(a->worker);
         pfl_mem_free(a->hello);
         pfl_tls_conf_unref(a->tls);
         pfl_mem_free(a);

@@ -32,8 +32,8 @@ struct pfl_agent {
     struct pfl_list streams; /* owned until their on_gone */
     unsigned streams_len;
     uint64_t streams_begun;
-    struct pfl_spool_pool pool;
-    struct pfl_worker *worker; /* owned; encodes */
+    struct pfl_spool_pool pool; /* its worker is owned */
+    struct pfl_worker *worker;  /* owned; encodes */
     struct pfl_events events;
     struct pfl_list alarms; /* owned until their on_gone */
     unsigned alarms_len;

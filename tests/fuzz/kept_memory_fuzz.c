@@ -225,13 +225,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pfl_log_set_level(PFL_LOG_ERROR);
     if (pfl_loop_init(&w.loop) != 0 ||
         pfl_worker_open(&(struct pfl_worker_conf){.loop = &w.loop, .threads_max = 1}, &w.worker) !=
-            0)
+            0 ||
+        pfl_worker_open(&(struct pfl_worker_conf){.loop = &w.loop, .threads_max = 4},
+                        &w.pool.worker) != 0)
         abort();
     pfl_events_init(&w.events);
     before = dup(0);
     (void)close(before);
     play(&w, &r, pfl_reader_u8(&r));
     pfl_worker_close(w.worker);
+    pfl_worker_close(w.pool.worker);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     /* The lowest number that is free. */
     after = dup(0);

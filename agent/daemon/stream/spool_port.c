@@ -9,7 +9,8 @@
  * time. Process deaths: bytes that a thread wrote count after the next note; used ones may be
  * overwritten, or their blocks freed, from the call after their note on (ring_kept, file_kept).
  * Failures: if a file cannot be made or written (disk full, or the limit), the spool becomes full:
- * nothing is lost, and each read tries again. Bytes that cannot be read are lost: broken.
+ * nothing is lost, and each read tries again. Bytes that cannot be read are lost: broken. Without a
+ * thread the loop does the jobs itself.
  * Ownership: the file, the front, the job; the ring is the owner's. Limits: PFL_SPOOL_JOB_BYTES in
  * front; in the ring those and PFL_SPOOL_WRITE_BYTES, twice; of the file the pool's.
  */
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -42,7 +44,7 @@ struct pfl_spool {
     uint64_t ring_kept;   /* the ring's begin at the last note: from there on it stays */
     uint64_t file_kept;   /* the same of the file */
     struct pfl_buf front; /* a copy of the file's oldest; owned by the job that reads */
-    uv_work_t work;
+    struct pfl_work work;
     enum job_kind job;
     size_t job_len; /* of the ring, for the job that writes */
     uint64_t job_free_to;
@@ -149,9 +151,9 @@ static bool punch(int fd, uint64_t from, uint64_t to)
                                    (off_t)(to - from)) == 0;
 }
 
-static void work(uv_work_t *req)
+static void run_job(struct pfl_work *work)
 {
-    struct pfl_spool *s = req->data;
+    struct pfl_spool *s = PFL_CONTAINER_OF(work, struct pfl_spool, work);
 
     s->job_errno = 0;
     if (s->job == JOB_WRITE)
@@ -215,16 +217,10 @@ static void finish_empty(struct pfl_spool *s)
     s->is_write_held = false;
 }
 
-static void after_work(uv_work_t *req, int status);
-
 static void start(struct pfl_spool *s, enum job_kind kind)
 {
-    int rc;
-
     s->job = kind;
-    rc = uv_queue_work(s->conf.loop, &s->work, work, after_work);
-    assert(rc == 0); /* fails only without a function to run */
-    (void)rc;
+    pfl_worker_run(s->conf.pool->worker, &s->work);
 }
 
 static bool may_write(const struct pfl_spool *s, size_t len)
@@ -310,28 +306,36 @@ static void free_spool(struct pfl_spool *s)
     pfl_mem_free(s);
 }
 
-/* The spool is no longer needed. Its file's descriptor is closed in another job: freeing the blocks
- * of a large file takes time. */
+/* Freeing the blocks of a large file takes time. */
+static bool try_close(struct pfl_spool *s)
+{
+    if (s->fd < 0)
+        return false;
+    s->job = JOB_CLOSE;
+    if (pfl_worker_submit(s->conf.pool->worker, &s->work) == 0)
+        return true;
+    run_job(&s->work); /* no thread exists, or the worker is being closed */
+    return false;
+}
+
+/* The spool is no longer needed. Its file's descriptor is closed in another job. */
 static void close_after(struct pfl_spool *s, enum job_kind kind)
 {
     void (*on_idle)(void *user) = s->on_idle;
     void *user = s->conf.user;
 
     s->on_idle = NULL;
-    if (kind == JOB_CLOSE || s->fd < 0)
+    if (kind == JOB_CLOSE || !try_close(s))
         free_spool(s);
-    else
-        start(s, JOB_CLOSE);
     if (on_idle != NULL)
         on_idle(user);
 }
 
-static void after_work(uv_work_t *req, int status)
+static void on_job_done(struct pfl_work *work)
 {
-    struct pfl_spool *s = req->data;
+    struct pfl_spool *s = PFL_CONTAINER_OF(work, struct pfl_spool, work);
     enum job_kind kind = s->job;
 
-    (void)status;
     s->job = JOB_NONE;
     if (s->is_closing) {
         close_after(s, kind);
@@ -378,7 +382,7 @@ int pfl_spool_new(const struct pfl_spool_conf *conf, struct pfl_spool **ret_spoo
     s->conf = *conf;
     s->fd = -1;
     s->can_punch = true;
-    s->work.data = s;
+    s->work = (struct pfl_work){.run = run_job, .on_done = on_job_done, .who = conf->who};
     pfl_buf_init(&s->front, PFL_SPOOL_JOB_BYTES);
     *ret_spool = s;
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes of a stream that do not fit into its ring: an ordered queue in its owner's memory and then
- * in an unnamed file, written and read by the loop's threads. No other process can open that file.
+ * in an unnamed file, written and read by a worker. No other process can open that file.
  *
  *     peek, use <-- front (a copy) <-- file <-- ring (the owner's) <-- write
  *
@@ -14,10 +14,10 @@
 #define PFL_AGENT_SPOOL_PORT_H
 
 #include <stdbool.h>
-#include <uv.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/io/worker.h"
 #include "base/shares.h"
 
 /* Bytes that one job of a thread reads or writes. */
@@ -32,11 +32,12 @@ struct pfl_spool;
 
 /* What all streams of an agent share. Shared by reference: outlives them. */
 struct pfl_spool_pool {
-    const char *dir;                /* borrowed; NULL: no files */
-    uint64_t used_bytes;            /* memory of all streams */
-    uint64_t max_bytes;             /* above it each stream keeps one window only */
-    uint64_t disk_used_bytes;       /* of all files */
-    uint64_t disk_max_bytes;        /* limit of all files together */
+    const char *dir;           /* borrowed; NULL: no files */
+    struct pfl_worker *worker; /* borrowed: its threads use the files; closed after the spools */
+    uint64_t used_bytes;       /* memory of all streams */
+    uint64_t max_bytes;        /* above it each stream keeps one window only */
+    uint64_t disk_used_bytes;  /* of all files */
+    uint64_t disk_max_bytes;   /* limit of all files together */
     uint64_t disk_max_stream_bytes; /* limit of each of them */
     struct pfl_shares used_by;      /* of used_bytes, by operator; its max is no limit */
     struct pfl_shares disk_used_by; /* the same of disk_used_bytes */
@@ -87,7 +88,6 @@ static inline void pfl_spool_pool_leave(struct pfl_spool_pool *self, uint64_t wh
 PFL_MUST_USE int pfl_spool_pool_try(const struct pfl_spool_pool *pool);
 
 struct pfl_spool_conf {
-    uv_loop_t *loop;
     struct pfl_spool_pool *pool;
     uint64_t who;      /* the operator, as in base/shares.h; 0: not bound by a share */
     uint8_t *ring;     /* borrowed until the on_idle of pfl_spool_close */

@@ -272,8 +272,7 @@ int pfl_agent_stream_set_role(struct pfl_agent_stream *self, struct pfl_span rol
 static int make_parts(struct pfl_agent_stream *s, const struct pfl_agent_stream_conf *conf,
                       const struct pfl_stream_record *at, int service_fd, int spool_fd)
 {
-    struct pfl_spool_conf spool = {.loop = conf->loop,
-                                   .pool = conf->pool,
+    struct pfl_spool_conf spool = {.pool = conf->pool,
                                    .who = s->who,
                                    .ring = pfl_stream_memory_get_spool(s->memory),
                                    .ring_bytes = PFL_SPOOL_RING_BYTES,

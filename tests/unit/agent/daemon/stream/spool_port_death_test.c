@@ -138,8 +138,7 @@ static _Noreturn void live(struct shared *shared, int fd, uint32_t seed, bool is
     const struct record *kept = &shared->records[atomic_load(&shared->which)];
     struct life l = {.shared = shared, .written = kept->written, .used = kept->used, .seed = seed};
     struct pfl_spool_state state = kept->state;
-    struct pfl_spool_conf conf = {.loop = &l.loop,
-                                  .pool = &l.pool,
+    struct pfl_spool_conf conf = {.pool = &l.pool,
                                   .ring = shared->ring,
                                   .ring_bytes = PFL_SPOOL_RING_BYTES,
                                   .on_change = publish,
@@ -148,7 +147,10 @@ static _Noreturn void live(struct shared *shared, int fd, uint32_t seed, bool is
 
     l.pool = (struct pfl_spool_pool){
         .dir = "/nowhere", .disk_max_bytes = 3 * MIB, .disk_max_stream_bytes = 3 * MIB};
-    if (pfl_loop_init(&l.loop) != 0 || pfl_spool_restore(&conf, fd, &state, &l.spool) != 0)
+    if (pfl_loop_init(&l.loop) != 0 ||
+        pfl_worker_open(&(struct pfl_worker_conf){.loop = &l.loop, .threads_max = 4},
+                        &l.pool.worker) != 0 ||
+        pfl_spool_restore(&conf, fd, &state, &l.spool) != 0)
         _exit(END_NOT_RESTORED);
     publish(&l);
     pfl_spool_retry(l.spool);

@@ -107,8 +107,7 @@ static void on_file(void *user, int fd)
 
 static struct pfl_spool_conf get_conf(struct life *l)
 {
-    return (struct pfl_spool_conf){.loop = &l->loop,
-                                   .pool = &l->pool,
+    return (struct pfl_spool_conf){.pool = &l->pool,
                                    .ring = l->ring,
                                    .ring_bytes = PFL_SPOOL_RING_BYTES,
                                    .on_change = on_change,
@@ -116,17 +115,25 @@ static struct pfl_spool_conf get_conf(struct life *l)
                                    .user = l};
 }
 
-static void begin(struct life *l, uint8_t *ring)
+static int try_begin(struct life *l, uint8_t *ring)
 {
     *l = (struct life){.ring = ring, .fd = -1, .seed = 1};
     l->pool = (struct pfl_spool_pool){
         .dir = dir, .disk_max_bytes = 3 * MIB, .disk_max_stream_bytes = 3 * MIB};
     assert_int_equal(pfl_loop_init(&l->loop), 0);
+    return pfl_worker_open(&(struct pfl_worker_conf){.loop = &l->loop, .threads_max = 4},
+                           &l->pool.worker);
+}
+
+static void begin(struct life *l, uint8_t *ring)
+{
+    assert_int_equal(try_begin(l, ring), 0);
 }
 
 static void end(struct life *l)
 {
     pfl_spool_close(l->spool, NULL, NULL);
+    pfl_worker_close(l->pool.worker);
     (void)uv_run(&l->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&l->loop), 0);
     assert_int_equal(l->pool.disk_used_bytes, 0);
@@ -513,12 +520,13 @@ static int restore_some(void *arg)
     int rc;
 
     (void)arg;
-    begin(&l, rings[0]);
+    rc = try_begin(&l, rings[0]);
     conf = get_conf(&l);
     assert_int_equal(pwrite(fd, pfl_pattern_get(0), 100000, 0), 100000);
     memcpy(l.ring, pfl_pattern_get(100000), 1000);
     l.written = 101000;
-    rc = pfl_spool_restore(&conf, fd, &some, &l.spool);
+    if (rc == 0)
+        rc = pfl_spool_restore(&conf, fd, &some, &l.spool);
     if (rc == 0) {
         pfl_spool_retry(l.spool);
         take_all(&l);

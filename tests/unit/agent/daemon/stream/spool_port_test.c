@@ -23,6 +23,7 @@
 #include "agent/daemon/stream/spool_port.h"
 #include "base/io/loop.h"
 #include "base/log.h"
+#include "tests/support/no_thread.h"
 #include "tests/support/sweep.h"
 
 #define MIB (1024u * 1024)
@@ -63,8 +64,7 @@ static void on_change(void *user)
 
 static int open_spool(struct world *w, struct pfl_spool **ret_spool)
 {
-    struct pfl_spool_conf conf = {.loop = &w->loop,
-                                  .pool = &w->pool,
+    struct pfl_spool_conf conf = {.pool = &w->pool,
                                   .ring = rings[w->rings++ % 4],
                                   .ring_bytes = PFL_SPOOL_RING_BYTES,
                                   .on_change = on_change,
@@ -85,6 +85,9 @@ static int set_up(void **state)
     assert_non_null(mkdtemp(w.dir));
     w.pool = (struct pfl_spool_pool){
         .dir = w.dir, .disk_max_bytes = 64 * MIB, .disk_max_stream_bytes = 64 * MIB};
+    assert_int_equal(pfl_worker_open(&(struct pfl_worker_conf){.loop = &w.loop, .threads_max = 4},
+                                     &w.pool.worker),
+                     0);
     assert_int_equal(open_spool(&w, &w.spool), 0);
     *state = &w;
     return 0;
@@ -94,7 +97,10 @@ static int tear_down(void **state)
 {
     struct world *w = *state;
 
+    pfl_has_no_thread = false;
     pfl_spool_close(w->spool, NULL, NULL);
+    (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+    pfl_worker_close(w->pool.worker);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w->loop), 0);
     assert_int_equal(w->pool.disk_used_bytes, 0);
@@ -413,6 +419,40 @@ static void closing_while_a_thread_is_at_work_is_safe(void **state)
     assert_int_equal(w->changes, 0);
 }
 
+static void a_worker_that_is_closed_closes_the_file(void **state)
+{
+    struct world *w = *state;
+    bool idle = false;
+
+    fill(w, 8 * MIB, 60000);
+    while (!pfl_spool_is_busy(w->spool))
+        assert_int_equal(put(w, 60000), 0);
+    pfl_spool_close(w->spool, on_idle, &idle);
+    w->spool = NULL;
+    pfl_worker_close(w->pool.worker); /* as the agent does once its last stream is gone */
+    w->pool.worker = NULL;
+    assert_true(idle);
+    assert_int_equal(find_file(w->dir), -1);
+}
+
+static void without_a_thread_the_loop_does_the_work(void **state)
+{
+    struct world *w = *state;
+
+    pfl_has_no_thread = true;
+    fill(w, 8 * MIB, 60000);
+    assert_true(pfl_spool_file_bytes(w->spool) > 6 * MIB);
+    assert_true(w->changes > 0);
+    take_all(w);
+    assert_int_equal(w->pool.disk_used_bytes, 0);
+    fill(w, w->written + 4 * MIB, 60000);
+    while (pfl_spool_is_busy(w->spool))
+        (void)uv_run(&w->loop, UV_RUN_ONCE);
+    pfl_spool_close(w->spool, NULL, NULL);
+    w->spool = NULL;
+    assert_int_equal(find_file(w->dir), -1);
+}
+
 static int write_some(void *arg)
 {
     struct world *w = arg;
@@ -464,6 +504,8 @@ int main(void)
         CLAIM(a_file_that_lost_its_bytes_breaks_the_spool),
         CLAIM(a_closed_spool_that_is_at_rest_tells_at_once),
         CLAIM(closing_while_a_thread_is_at_work_is_safe),
+        CLAIM(a_worker_that_is_closed_closes_the_file),
+        CLAIM(without_a_thread_the_loop_does_the_work),
         CLAIM(every_failed_allocation_is_reported),
     };
 

@@ -152,6 +152,9 @@ static int setup(void **state)
     assert_int_equal(pfl_worker_open(&(struct pfl_worker_conf){.loop = &w.loop, .threads_max = 1},
                                      &w.agent.worker),
                      0);
+    assert_int_equal(pfl_worker_open(&(struct pfl_worker_conf){.loop = &w.loop, .threads_max = 4},
+                                     &w.agent.pool.worker),
+                     0);
     return h2_kit_setup(state);
 }
 
@@ -163,6 +166,7 @@ static int teardown(void **state)
     PFL_LIST_EACH_SAFE (it, tmp, &w.agent.streams)
         pfl_agent_stream_kill(pfl_agent_stream_of_node(it));
     pfl_worker_close(w.agent.worker);
+    pfl_worker_close(w.agent.pool.worker);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w.loop), 0);
     pfl_events_fini(&w.agent.events);
