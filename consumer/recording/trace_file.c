@@ -2,20 +2,20 @@
 /*
  * Writes chunks to disk.
  *
- *     reserve/commit -> current chunk -> queue -> (one write at a time, thread pool) -> spare
+ *     reserve/commit -> current chunk -> queue -> (one write at a time, worker) -> spare
  *
- * Happy path: packets fill the current chunk; a full one is queued; the loop writes the head of the
- * queue, a short write is continued, a written chunk is kept for reuse. A packet larger than a
+ * Happy path: packets fill the current chunk; a full one is queued; the worker writes the head of
+ * the queue, a short write is continued, a written chunk is kept for reuse. A packet larger than a
  * chunk gets a chunk of its own size.
  *
- * At the end the thread pool syncs the file, renames it from PATH.partial to PATH and syncs the
- * folder: the old file is there until the new one is complete.
+ * At the end the worker syncs the file, renames it from PATH.partial to PATH and syncs the folder:
+ * the old file is there until the new one is complete.
  *
  * Failures: a failed write (disk full) ends writing: the file is truncated after its last whole
  * packet, on_failed is called once, later packets are dropped with PFL_EIO; the partial file stays.
- * If the folder is not writable, the path itself is written. Ownership: all chunks belong to the
- * file; one uv_fs_t is in flight at most. Limits: the owner stops at the high-water mark; one more
- * read callback may add to it.
+ * If the folder is not writable, the path itself is written. Without a thread the loop writes.
+ * Ownership: all chunks belong to the file; one work is at the worker at most. Limits: the owner
+ * stops at the high-water mark; one more read callback may add to it.
  */
 #include "consumer/recording/trace_file.h"
 
@@ -59,14 +59,14 @@ struct pfl_trace_file {
     size_t backlog_bytes; /* queued, current excluded */
     uint64_t written_bytes;
     uint64_t whole_bytes; /* end of the last chunk that is written */
-    uv_fs_t request;
+    struct pfl_work work; /* writes the head, or ends the file */
+    ssize_t result;       /* of the write; negative: an errno value */
     bool is_writing;
     bool was_congested;
     bool is_closing;
     bool is_wanted;
     bool has_partial; /* it is there under that name */
-    uv_work_t end;
-    int error; /* errno of the first failure */
+    int error;        /* errno of the first failure */
     void (*on_closed)(void *user, const struct pfl_trace_file_end *end);
 };
 
@@ -441,7 +441,7 @@ static void fail(struct pfl_trace_file *f, int err)
         f->conf.on_failed(f->conf.user, err);
 }
 
-/* ---- the end, on the thread pool ---- */
+/* ---- the end, in a thread ---- */
 
 /* What cannot be synced (a pipe) is no failure. */
 static int sync_fd(int fd)
@@ -477,9 +477,9 @@ static int take_path(const struct pfl_trace_file *f)
     return access(f->path, F_OK) == 0 ? EEXIST : rename(f->partial, f->path) == 0 ? 0 : errno;
 }
 
-static void run_end(uv_work_t *work)
+static void run_end(struct pfl_work *work)
 {
-    struct pfl_trace_file *f = work->data;
+    struct pfl_trace_file *f = PFL_CONTAINER_OF(work, struct pfl_trace_file, work);
     bool is_gone = pfl_trace_file_is_gone(f);
     bool is_complete = f->is_wanted && f->error == 0;
     int err = is_complete ? is_gone ? ESTALE : sync_fd(f->fd) : 0;
@@ -503,15 +503,14 @@ static void run_end(uv_work_t *work)
         f->error = err;
 }
 
-static void on_ended(uv_work_t *work, int status)
+static void on_ended(struct pfl_work *work)
 {
-    struct pfl_trace_file *f = work->data;
+    struct pfl_trace_file *f = PFL_CONTAINER_OF(work, struct pfl_trace_file, work);
     void (*on_closed)(void *user, const struct pfl_trace_file_end *end) = f->on_closed;
     struct pfl_trace_file_end end = {.err = f->error,
                                      .written_bytes = f->written_bytes,
                                      .partial = f->has_partial ? f->partial : NULL};
 
-    (void)status;
     drop_chunks(&f->queue);
     drop_chunks(&f->spares);
     pfl_mem_free(f->current);
@@ -522,11 +521,21 @@ static void on_ended(uv_work_t *work, int status)
 
 static void finish(struct pfl_trace_file *f)
 {
-    f->end.data = f;
-    if (uv_queue_work(f->conf.loop, &f->end, run_end, on_ended) == 0)
-        return;
-    run_end(&f->end);
-    on_ended(&f->end, 0);
+    f->work = (struct pfl_work){.run = run_end, .on_done = on_ended};
+    pfl_worker_run(f->conf.worker, &f->work);
+}
+
+/* ---- writing ---- */
+
+/* In a thread. */
+static void run_write(struct pfl_work *work)
+{
+    struct pfl_trace_file *f = PFL_CONTAINER_OF(work, struct pfl_trace_file, work);
+    const struct chunk *head = PFL_CONTAINER_OF(f->queue.next, struct chunk, node);
+
+    f->result = write(f->fd, head->data + head->sent, head->len - head->sent);
+    if (f->result < 0)
+        f->result = -errno;
 }
 
 static void finish_head(struct pfl_trace_file *f, struct chunk *head)
@@ -537,21 +546,19 @@ static void finish_head(struct pfl_trace_file *f, struct chunk *head)
     give_chunk_back(f, head);
 }
 
-static void on_written(uv_fs_t *request)
+static void on_written(struct pfl_work *work)
 {
-    struct pfl_trace_file *f = request->data;
+    struct pfl_trace_file *f = PFL_CONTAINER_OF(work, struct pfl_trace_file, work);
     struct chunk *head = PFL_CONTAINER_OF(f->queue.next, struct chunk, node);
-    ssize_t result = request->result;
 
-    uv_fs_req_cleanup(request);
     f->is_writing = false;
-    if (result > 0) {
-        head->sent += (size_t)result;
-        f->written_bytes += (uint64_t)result;
+    if (f->result > 0) {
+        head->sent += (size_t)f->result;
+        f->written_bytes += (uint64_t)f->result;
         if (head->sent == head->len)
             finish_head(f, head);
-    } else if (result != UV_EINTR && result != UV_EAGAIN) {
-        fail(f, result == 0 ? ENOSPC : (int)-result);
+    } else if (f->result != -EINTR && f->result != -EAGAIN) {
+        fail(f, f->result == 0 ? ENOSPC : (int)-f->result);
     }
     f->was_congested = f->was_congested || pfl_trace_file_is_congested(f);
     write_next(f);
@@ -567,22 +574,12 @@ static void on_written(uv_fs_t *request)
 
 static void write_next(struct pfl_trace_file *f)
 {
-    struct chunk *head;
-    uv_buf_t buf;
-    int rc;
-
     f->was_congested = f->was_congested || pfl_trace_file_is_congested(f);
     if (f->is_writing || f->error != 0 || pfl_list_is_empty(&f->queue))
         return;
-    head = PFL_CONTAINER_OF(f->queue.next, struct chunk, node);
-    buf = uv_buf_init((char *)head->data + head->sent, (unsigned)(head->len - head->sent));
-    f->request.data = f;
-    rc = uv_fs_write(f->conf.loop, &f->request, f->fd, &buf, 1, -1, on_written);
-    if (rc != 0) {
-        fail(f, -rc);
-        return;
-    }
+    f->work = (struct pfl_work){.run = run_write, .on_done = on_written};
     f->is_writing = true;
+    pfl_worker_run(f->conf.worker, &f->work);
 }
 
 void pfl_trace_file_close(struct pfl_trace_file *self, bool is_wanted,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trace file, written asynchronously: whole packets are collected in chunks, which libuv's
- * thread pool writes one after the other. Bounded: past the high-water mark is_congested is true,
+ * The trace file, written asynchronously: whole packets are collected in chunks, which a worker
+ * writes one after the other. Bounded: past the high-water mark is_congested is true,
  * and the owner stops reading until on_writable.
  *
  * The file is valid at every moment up to the last whole packet that reached it. It is written as
@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <uv.h>
 
 #include "base/err.h"
+#include "base/io/worker.h"
 
 #define PFL_TRACE_FILE_HIGH_BYTES (16u * 1024 * 1024)
 #define PFL_TRACE_FILE_LOW_BYTES  (4u * 1024 * 1024)
@@ -24,10 +24,10 @@
 struct pfl_trace_file;
 
 struct pfl_trace_file_conf {
-    uv_loop_t *loop;
-    const char *path;   /* "-" is standard output; borrowed until open returns */
-    bool no_clobber;    /* an existing file is an error (EEXIST) */
-    size_t chunk_bytes; /* 0: 1 MiB */
+    struct pfl_worker *worker; /* borrowed until on_closed */
+    const char *path;          /* "-" is standard output; borrowed until open returns */
+    bool no_clobber;           /* an existing file is an error (EEXIST) */
+    size_t chunk_bytes;        /* 0: 1 MiB */
     /* The backlog fell to the low-water mark. */
     void (*on_writable)(void *user);
     /* Once, from the loop: writing failed (`err` is an errno value); further packets are dropped.

@@ -6,19 +6,23 @@
  *
  * Happy path: a file is opened when it begins, under the next number, and completed like every
  * trace file (trace_file.c) when no sequence refers to it any more. At most two are open. Old ones
- * are removed on the thread pool, one at a time.
+ * are removed by the worker, one at a time.
  *
  * Failures: if one file cannot be written, writing ends; the other one is still completed. An old
- * file that cannot be removed stays, and no later one is removed instead. Ownership: both files and
- * their names.
+ * file that cannot be removed stays, and no later one is removed instead. Ownership: both files,
+ * their names, and the worker.
  */
 #include "consumer/recording/trace_files.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/list.h"
 #include "base/mem.h"
+
+#define THREADS 3u /* of both files, and of the removal */
 
 struct slot {
     struct pfl_trace_files *owner;
@@ -31,13 +35,16 @@ struct slot {
 
 struct pfl_trace_files {
     struct pfl_trace_files_conf conf;
+    struct pfl_worker *worker; /* owned */
     struct slot slots[2];
     unsigned current;     /* index of the slot */
     uint64_t change_ms;   /* of the loop: when the next file was begun */
     uint64_t ended_bytes; /* of files that are closed */
     uint32_t complete;    /* number of the last complete file */
     uint32_t removed;     /* likewise; those below it are gone, too */
-    uv_fs_t removal;
+    struct pfl_work removal;
+    char old[PATH_MAX]; /* that is being removed */
+    int removal_errno;
     bool is_removing;
     bool is_removal_over; /* it failed */
     bool is_closing;
@@ -115,7 +122,7 @@ static void on_failed(void *user, int err)
 static int open_slot(struct pfl_trace_files *f, struct slot *s, uint32_t number)
 {
     struct pfl_trace_file_conf conf = {
-        .loop = f->conf.loop,
+        .worker = f->worker,
         .no_clobber = f->conf.no_clobber,
         .on_writable = on_writable,
         .on_failed = on_failed,
@@ -135,6 +142,7 @@ static int open_slot(struct pfl_trace_files *f, struct slot *s, uint32_t number)
 int pfl_trace_files_open(const struct pfl_trace_files_conf *conf,
                          struct pfl_trace_files **ret_files)
 {
+    const struct pfl_worker_conf worker = {.loop = conf->loop, .threads_max = THREADS};
     struct pfl_trace_files *f = pfl_mem_zalloc(sizeof(*f));
     int err;
     int rc;
@@ -142,9 +150,13 @@ int pfl_trace_files_open(const struct pfl_trace_files_conf *conf,
     if (f == NULL)
         return PFL_ENOMEM;
     f->conf = *conf;
-    rc = open_slot(f, &f->slots[0], pfl_trace_files_rotation_is_wanted(&conf->rotation) ? 1 : 0);
+    rc = pfl_worker_open(&worker, &f->worker);
+    if (rc == 0)
+        rc =
+            open_slot(f, &f->slots[0], pfl_trace_files_rotation_is_wanted(&conf->rotation) ? 1 : 0);
     if (rc != 0) {
         err = errno;
+        pfl_worker_close(f->worker);
         pfl_mem_free(f);
         errno = err;
         return rc;
@@ -254,6 +266,7 @@ static void end_when_closed(struct pfl_trace_files *f)
 
     if (!f->is_closing || f->slots[0].file != NULL || f->slots[1].file != NULL || f->is_removing)
         return;
+    pfl_worker_close(f->worker);
     f->on_closed(f->conf.user, &end);
     pfl_mem_free(f->partial);
     pfl_mem_free(f);
@@ -261,14 +274,20 @@ static void end_when_closed(struct pfl_trace_files *f)
 
 static void remove_old(struct pfl_trace_files *f);
 
-static void on_removed(uv_fs_t *request)
+/* In a thread. */
+static void run_removal(struct pfl_work *work)
 {
-    struct pfl_trace_files *f = request->data;
-    ssize_t result = request->result;
+    struct pfl_trace_files *f = PFL_CONTAINER_OF(work, struct pfl_trace_files, removal);
 
-    uv_fs_req_cleanup(request);
+    f->removal_errno = unlink(f->old) == 0 ? 0 : errno;
+}
+
+static void on_removed(struct pfl_work *work)
+{
+    struct pfl_trace_files *f = PFL_CONTAINER_OF(work, struct pfl_trace_files, removal);
+
     f->is_removing = false;
-    if (result == 0 || result == UV_ENOENT)
+    if (f->removal_errno == 0 || f->removal_errno == ENOENT)
         f->removed++;
     else
         f->is_removal_over = true;
@@ -278,14 +297,12 @@ static void on_removed(uv_fs_t *request)
 
 static void remove_old(struct pfl_trace_files *f)
 {
-    char name[PATH_MAX];
-
     if (f->conf.rotation.keep == 0 || f->is_removing || f->is_removal_over ||
-        f->complete - f->removed <= f->conf.rotation.keep || !name_file(f, f->removed + 1, name))
+        f->complete - f->removed <= f->conf.rotation.keep || !name_file(f, f->removed + 1, f->old))
         return;
-    f->removal.data = f;
-    f->is_removing = uv_fs_unlink(f->conf.loop, &f->removal, name, on_removed) == 0;
-    f->is_removal_over = !f->is_removing;
+    f->removal = (struct pfl_work){.run = run_removal, .on_done = on_removed};
+    f->is_removing = true;
+    pfl_worker_run(f->worker, &f->removal);
 }
 
 static void on_slot_closed(void *user, const struct pfl_trace_file_end *end)

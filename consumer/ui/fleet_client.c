@@ -311,13 +311,21 @@ static void end_reading(struct pfl_fleet_client *c)
         fail(c, "the page does not read its trace");
 }
 
-static void on_chunk(uv_fs_t *request)
+/* In a thread. */
+static void run_read(struct pfl_work *work)
 {
-    struct pfl_fleet_client *c = request->data;
-    struct pfl_fleet_reading *r = &c->reading;
-    ssize_t len = request->result;
+    struct pfl_fleet_reading *r = PFL_CONTAINER_OF(work, struct pfl_fleet_reading, work);
+    const struct pfl_fleet_client *c = PFL_CONTAINER_OF(r, const struct pfl_fleet_client, reading);
 
-    uv_fs_req_cleanup(request);
+    r->result = pread(c->fd, r->chunk, CHUNK_BYTES, (off_t)r->offset);
+}
+
+static void on_chunk(struct pfl_work *work)
+{
+    struct pfl_fleet_reading *r = PFL_CONTAINER_OF(work, struct pfl_fleet_reading, work);
+    struct pfl_fleet_client *c = PFL_CONTAINER_OF(r, struct pfl_fleet_client, reading);
+    ssize_t len = r->result;
+
     r->is_busy = false;
     if (c->is_closing) {
         check_closed(c);
@@ -363,7 +371,6 @@ static int send_slices(struct pfl_fleet_client *c)
 static void go_on(struct pfl_fleet_client *c)
 {
     struct pfl_fleet_reading *r = &c->reading;
-    uv_buf_t room = uv_buf_init((char *)r->chunk, CHUNK_BYTES);
     int rc = 0;
 
     while (rc == 0 && !r->is_held && r->taken < r->len) {
@@ -372,12 +379,9 @@ static void go_on(struct pfl_fleet_client *c)
             c->stream == NULL || pfl_stream_queued_bytes(c->stream) > PFL_FLEET_QUEUE_HIGH_BYTES;
     }
     if (rc == 0 && !r->is_held) {
-        r->read.data = c;
-        rc = uv_fs_read(c->fleet->conf.recording.each_host.conn.loop, &r->read, c->fd, &room, 1,
-                        r->offset, on_chunk) == 0
-                 ? 0
-                 : PFL_EIO;
-        r->is_busy = rc == 0;
+        r->work = (struct pfl_work){.run = run_read, .on_done = on_chunk};
+        r->is_busy = true;
+        pfl_worker_run(c->fleet->worker, &r->work);
     }
     if (rc != 0)
         fail(c, "the page's trace cannot be read back from its file");

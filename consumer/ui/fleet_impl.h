@@ -4,6 +4,7 @@
 #define PFL_CONSUMER_UI_FLEET_IMPL_H
 
 #include "base/io/stream.h"
+#include "base/io/worker.h"
 #include "base/list.h"
 #include "consumer/host/ask.h"
 #include "consumer/ui/fleet_port.h"
@@ -12,9 +13,10 @@
 
 struct pfl_fleet {
     struct pfl_fleet_conf conf;
-    struct pfl_list clients; /* owned */
-    struct pfl_ask *ask;     /* owned; NULL: no state request is pending */
-    unsigned recordings;     /* clients that have one, or its trace */
+    struct pfl_list clients;   /* owned */
+    struct pfl_worker *worker; /* owned: reads traces */
+    struct pfl_ask *ask;       /* owned; NULL: no state request is pending */
+    unsigned recordings;       /* clients that have one, or its trace */
     bool is_closing;
 };
 
@@ -22,13 +24,14 @@ struct pfl_fleet {
 struct pfl_fleet_reading {
     struct pfl_rpc_request request;
     struct pfl_trace_slices slices;
-    uv_fs_t read;
+    struct pfl_work work;
+    ssize_t result; /* bytes that the work read; negative: it failed */
     uint8_t *chunk; /* owned */
     size_t len;     /* in the chunk, and how much of it was taken */
     size_t taken;
     int64_t offset; /* in the file, after the chunk */
     bool is_open;   /* its last reply was not sent */
-    bool is_busy;   /* a thread fills the chunk */
+    bool is_busy;   /* the work fills the chunk */
     bool is_held;   /* the client does not read */
 };
 

@@ -5,8 +5,8 @@
  * Happy path: each adopted socket becomes a client (fleet_client.c). One round of connections at a
  * time queries the hosts' state, and every client that requests it meanwhile gets that answer.
  * Failures: a host that does not answer is named in the state; without memory the clients that wait
- * for it end. Ownership: the clients and the round. Limits: as many clients as the owner adopts,
- * PFL_FLEET_MAX_RECORDINGS, STATE_TIMEOUT_MS a round.
+ * for it end. Ownership: the clients, the round, the worker. Limits: as many clients as the owner
+ * adopts, PFL_FLEET_MAX_RECORDINGS, STATE_TIMEOUT_MS a round.
  */
 #include "consumer/ui/fleet_port.h"
 
@@ -25,6 +25,7 @@ void pfl_fleet_check_closed(struct pfl_fleet *fleet)
 
     if (!fleet->is_closing || fleet->ask != NULL || !pfl_list_is_empty(&fleet->clients))
         return;
+    pfl_worker_close(fleet->worker);
     pfl_mem_free(fleet);
     on_closed(user);
 }
@@ -96,12 +97,20 @@ int pfl_fleet_ask_state(struct pfl_fleet *fleet)
 
 int pfl_fleet_open(const struct pfl_fleet_conf *conf, struct pfl_fleet **ret_fleet)
 {
+    const struct pfl_worker_conf worker = {.loop = conf->recording.each_host.conn.loop,
+                                           .threads_max = PFL_FLEET_MAX_RECORDINGS};
     struct pfl_fleet *fleet = pfl_mem_zalloc(sizeof(*fleet));
+    int rc;
 
     if (fleet == NULL)
         return PFL_ENOMEM;
     fleet->conf = *conf;
     pfl_list_init(&fleet->clients);
+    rc = pfl_worker_open(&worker, &fleet->worker);
+    if (rc != 0) {
+        pfl_mem_free(fleet);
+        return rc;
+    }
     *ret_fleet = fleet;
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails on banned calls (docs/style.md section 11) and on malloc, free and libuv's loops outside
-their places.
+their places, and on libuv's thread pool.
 
 `--self-test` proves that each rule finds its case.
 """
@@ -20,6 +20,9 @@ HEAP_FILES = {"base/mem.c", "producer/platform/heap.c", "tests/support/fuzz_repl
 # A loop that libuv makes by itself may have an io_uring: docs/adr/0029.
 LOOP = re.compile(r"\b(uv_loop_init|uv_loop_new|uv_default_loop)\s*\(")
 LOOP_FILES = {"base/io/loop.c"}
+# One mechanism for what must leave the loop. The pool also aborts where no thread can be started;
+# it only resolves names.
+POOL = re.compile(r"\b(uv_queue_work|uv_fs_\w+|uv_random)\s*\(")
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
 
@@ -27,7 +30,7 @@ def check(name, text):
     problems = []
     if SPDX not in text.split("\n", 1)[0]:
         problems.append(f"{name}:1: the first line is not the SPDX line")
-    rules = [(BANNED, "is banned")]
+    rules = [(BANNED, "is banned"), (POOL, "uses libuv's thread pool; base/io/worker.h has threads")]
     if name not in HEAP_FILES:
         rules.append((HEAP, "is called outside base/mem"))
     if name not in LOOP_FILES:
@@ -43,9 +46,12 @@ def self_test():
     bad = [("base/a.c", spdx + "strcpy(a, b);"), ("base/a.c", spdx + "x = atoi (s);"),
            ("service/a.c", spdx + "p = malloc(3);"), ("tests/a.c", spdx + "free(p);"),
            ("base/mem.c", spdx + "system(p);"), ("base/a.c", "int a;\n"),
-           ("agent/a.c", spdx + "uv_loop_init(&loop);"), ("tests/a.c", spdx + "l = uv_default_loop();")]
+           ("agent/a.c", spdx + "uv_loop_init(&loop);"), ("tests/a.c", spdx + "l = uv_default_loop();"),
+           ("agent/a.c", spdx + "uv_queue_work(loop, w, a, b);"),
+           ("base/io/loop.c", spdx + "rc = uv_fs_read(l, r, fd, b, 1, 0, cb);")]
     good = [("base/mem.c", spdx + "p = malloc(3);"), ("base/io/loop.c", spdx + "uv_loop_init(l);"),
             ("base/a.c", spdx + "/* malloc(3) */"),
+            ("tunnel/a.c", spdx + "uv_getaddrinfo(l, r, cb, h, p, NULL);"),
             ("base/a.c", spdx + 'say("free(p)");'), ("base/a.c", spdx + "pfl_mem_free(p); my_free(p);")]
     wrong = [t for n, t in bad if not check(n, t)] + [t for n, t in good if check(n, t)]
     for w in wrong:

@@ -17,10 +17,12 @@
 #include "base/bytes.h"
 #include "base/io/loop.h"
 #include "base/mem.h"
+#include "tests/support/no_thread.h"
 #include "tests/support/sweep.h"
 
 struct world {
     uv_loop_t loop;
+    struct pfl_worker *worker;
     struct pfl_trace_file *file;
     char path[64];
     unsigned writable;
@@ -62,7 +64,7 @@ static void on_closed(void *user, const struct pfl_trace_file_end *end)
 static int open_file(struct world *w, const char *path, size_t chunk_bytes)
 {
     struct pfl_trace_file_conf conf = {
-        .loop = &w->loop,
+        .worker = w->worker,
         .path = path,
         .no_clobber = w->no_clobber,
         .chunk_bytes = chunk_bytes,
@@ -74,10 +76,17 @@ static int open_file(struct world *w, const char *path, size_t chunk_bytes)
     return pfl_trace_file_open(&conf, &w->file);
 }
 
+static int open_loop(struct world *w)
+{
+    assert_int_equal(pfl_loop_init(&w->loop), 0);
+    return pfl_worker_open(&(struct pfl_worker_conf){.loop = &w->loop, .threads_max = 1},
+                           &w->worker);
+}
+
 static void init(struct world *w, const char *path, size_t chunk_bytes)
 {
     *w = (struct world){0};
-    assert_int_equal(pfl_loop_init(&w->loop), 0);
+    assert_int_equal(open_loop(w), 0);
     if (path == NULL) {
         int fd;
 
@@ -97,9 +106,16 @@ static void close_file(struct world *w)
     assert_int_equal(w->closed, 1);
 }
 
+static void close_loop(struct world *w)
+{
+    pfl_worker_close(w->worker);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+}
+
 static void fini(struct world *w)
 {
-    assert_int_equal(uv_loop_close(&w->loop), 0);
+    close_loop(w);
     if (w->path[0] != '\0')
         unlink(w->path);
     pfl_sweep_assert_no_leak();
@@ -349,7 +365,7 @@ static void make_folder(struct folder *d)
     snprintf(d->partial, sizeof(d->partial), "%s.partial", d->path);
     snprintf(d->other, sizeof(d->other), "%s/ours", d->dir);
     write_old(d->other);
-    assert_int_equal(pfl_loop_init(&d->w.loop), 0);
+    assert_int_equal(open_loop(&d->w), 0);
 }
 
 static void remove_folder(struct folder *d)
@@ -514,9 +530,27 @@ static void path_that_cannot_be_written_is_refused(void **state)
     struct world w = {0};
 
     (void)state;
-    assert_int_equal(pfl_loop_init(&w.loop), 0);
+    assert_int_equal(open_loop(&w), 0);
     assert_int_equal(open_file(&w, "/does/not/exist", 0), PFL_EIO);
     assert_int_equal(errno, ENOENT);
+    fini(&w);
+}
+
+static void without_a_thread_the_loop_writes(void **state)
+{
+    struct world w;
+    uint64_t bytes = 0;
+
+    (void)state;
+    init(&w, NULL, 1000);
+    pfl_has_no_thread = true;
+    for (size_t i = 0; i < 100; i++)
+        bytes += put(&w, 300, (char)('a' + i % 26));
+    close_file(&w);
+    pfl_has_no_thread = false;
+    assert_int_equal(w.closed_err, 0);
+    assert_int_equal(w.written, bytes);
+    assert_int_equal(check_file(w.path, bytes), 100);
     fini(&w);
 }
 
@@ -526,14 +560,15 @@ static int write_once(void *arg)
     int rc;
 
     (void)arg;
-    assert_int_equal(pfl_loop_init(&w.loop), 0);
-    rc = open_file(&w, "/dev/null", 100);
+    rc = open_loop(&w);
+    if (rc == 0)
+        rc = open_file(&w, "/dev/null", 100);
     for (int i = 0; rc == 0 && i < 3; i++)
         rc = put(&w, 90, 'x') != 0 ? 0 : PFL_ENOMEM;
     if (w.file != NULL)
         pfl_trace_file_close(w.file, true, on_closed);
     uv_run(&w.loop, UV_RUN_DEFAULT);
-    uv_loop_close(&w.loop);
+    close_loop(&w);
     return rc;
 }
 
@@ -564,6 +599,7 @@ int main(void)
         cmocka_unit_test(what_is_there_is_not_replaced_when_that_is_asked),
         cmocka_unit_test(pipes_and_devices_are_written_directly),
         cmocka_unit_test(path_that_cannot_be_written_is_refused),
+        cmocka_unit_test(without_a_thread_the_loop_writes),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 

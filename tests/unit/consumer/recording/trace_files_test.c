@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/io/loop.h"
 #include "base/mem.h"
+#include "tests/support/no_thread.h"
 #include "tests/support/sweep.h"
 
 struct world {
@@ -326,13 +327,38 @@ static void one_that_cannot_be_completed_is_reported_and_left(void **state)
     fini(&w);
 }
 
+static void without_a_thread_the_loop_writes_and_removes(void **state)
+{
+    struct world w;
+
+    (void)state;
+    init(&w, (struct pfl_trace_files_rotation){.bytes = 1, .keep = 2});
+    pfl_has_no_thread = true;
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(put(&w, false, 50), 0);
+        next(&w);
+    }
+    assert_int_equal(put(&w, false, 50), 0);
+    close_files(&w, true);
+    pfl_has_no_thread = false;
+    assert_int_equal(w.end.err, 0);
+    assert_int_equal(w.end.first, 5);
+    assert_int_equal(w.end.last, 6);
+    assert_int_equal(size_of(&w, 4), -1);
+    assert_int_equal(size_of(&w, 5), 52);
+    assert_int_equal(size_of(&w, 6), 52);
+    fini(&w);
+}
+
 static int rotate_once(void *arg)
 {
     struct world *w = arg;
     int rc = open_files(w, (struct pfl_trace_files_rotation){.bytes = 1, .keep = 1});
 
-    if (rc != 0)
+    if (rc != 0) {
+        settle(w);
         return rc;
+    }
     for (unsigned i = 0; rc == 0 && i < 3; i++) {
         rc = put(w, false, 50);
         if (rc == 0)
@@ -369,6 +395,7 @@ int main(void)
         cmocka_unit_test(both_are_completed_when_it_ends_between_two),
         cmocka_unit_test(a_next_one_that_cannot_be_opened_leaves_the_current_one),
         cmocka_unit_test(one_that_cannot_be_completed_is_reported_and_left),
+        cmocka_unit_test(without_a_thread_the_loop_writes_and_removes),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 
