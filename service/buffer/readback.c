@@ -342,6 +342,8 @@ static inline bool put_packet(struct pfl_readback *self, struct pfl_trace_buffer
     if (!pfl_reply_frame_has_room(f, bytes))
         return false;
     pfl_reply_frame_put_packet(f, packet, bytes);
+    if (!self->accepts_runs)
+        pfl_reply_frame_put_stretch(f, buffer);
     return true;
 }
 

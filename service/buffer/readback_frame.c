@@ -7,16 +7,31 @@
  *
  * Happy path: one slice per packet (head, bytes, trusted fields, last_slice_for_packet), or runs of
  * packets (readback_run.c). Short pieces are copied into the scratch, where neighbours become one
- * iovec. A piece of PFL_SEND_IN_PLACE_MIN bytes or more is sent from the ring. The reply's head is
- * written in front at the end, when the size is known. It cannot fail: the budget is an upper bound
- * of the body, and the scratch holds all of it.
+ * iovec. A piece of PFL_SEND_IN_PLACE_MIN bytes or more is sent from the ring. Short packets that
+ * follow in the source's record are copied in one loop from fragment to fragment. The reply's head
+ * is written in front at the end, when the size is known. It cannot fail: the budget is an upper
+ * bound of the body, and the scratch holds all of it.
  */
 #include "service/buffer/readback_frame.h"
 
-#include "perfetto/consumer_port.fields.h"
+#include <assert.h>
 
-/* Slice: ..., last_slice_for_packet. */
+#include "perfetto/consumer_port.fields.h"
+#include "proto/packet.h"
+#include "service/buffer/fragments.h"
+
+/* Slice: data's head, both lengths in a byte, and last_slice_for_packet. */
+#define SLICE_HEAD 4u
 #define SLICE_TAIL 2u
+#define SHORT_MAX  (0x80u - 2 - SLICE_TAIL) /* exclusive, of data with both lengths in a byte */
+
+/* A small packet is copied as a block; the check of it reads 8 bytes past the end. */
+#define BLOCK      64u
+#define SMALL_ROOM (PFL_FRAGMENT_SIZE_BYTES + BLOCK + 8u)
+
+_Static_assert(BLOCK + PFL_TRUSTED_MAX_BYTES < SHORT_MAX, "small packets' lengths are a byte");
+_Static_assert(BLOCK <= PFL_REPLY_OVERRUN, "blocks are written past a packet's end");
+_Static_assert(PFL_TRUSTED_MAX_BYTES + SLICE_TAIL <= PFL_REPLY_OVERRUN, "as is what is behind it");
 
 void pfl_reply_frame_begin(struct pfl_reply_frame *self)
 {
@@ -64,6 +79,17 @@ static inline uint8_t *put_varint(uint8_t *dst, size_t v)
     return dst + pfl_varint_put(dst, v);
 }
 
+/* Opens a slice of `bytes` of data, below SHORT_MAX. */
+static inline uint8_t *put_short_head(uint8_t *dst, size_t bytes)
+{
+    const uint8_t head[SLICE_HEAD] = {
+        READ_BUFFERS_RESPONSE__SLICES << 3 | PFL_WIRE_BYTES, (uint8_t)(2 + bytes + SLICE_TAIL),
+        READ_BUFFERS_RESPONSE__SLICE__DATA << 3 | PFL_WIRE_BYTES, (uint8_t)bytes};
+
+    memcpy(dst, head, sizeof(head));
+    return dst + sizeof(head);
+}
+
 /* Opens a slice of `bytes` of data. */
 static inline uint8_t *put_slice_head(struct pfl_reply_frame *self, size_t bytes)
 {
@@ -73,14 +99,8 @@ static inline uint8_t *put_slice_head(struct pfl_reply_frame *self, size_t bytes
         pfl_reply_frame_end_run(self);
     dst = self->pos;
     self->budget -= bytes + PFL_READBACK_SLICE_COST;
-    if (bytes < 0x80 - 2 - SLICE_TAIL) { /* both lengths in a byte, as mostly */
-        const uint8_t head[4] = {
-            READ_BUFFERS_RESPONSE__SLICES << 3 | PFL_WIRE_BYTES, (uint8_t)(2 + bytes + SLICE_TAIL),
-            READ_BUFFERS_RESPONSE__SLICE__DATA << 3 | PFL_WIRE_BYTES, (uint8_t)bytes};
-
-        memcpy(dst, head, sizeof(head));
-        return dst + sizeof(head);
-    }
+    if (bytes < SHORT_MAX)
+        return put_short_head(dst, bytes);
     *dst++ = READ_BUFFERS_RESPONSE__SLICES << 3 | PFL_WIRE_BYTES;
     dst = put_varint(dst, 1 + pfl_varint_size(bytes) + bytes + SLICE_TAIL);
     *dst++ = READ_BUFFERS_RESPONSE__SLICE__DATA << 3 | PFL_WIRE_BYTES;
@@ -122,6 +142,57 @@ void pfl_reply_frame_put_packet(struct pfl_reply_frame *self,
     for (size_t i = 0; i < packet->slices_len; i++)
         put_piece(self, &packet->slices[i]);
     self->pos = put_slice_tail(pfl_reply_put_trusted(self->pos, packet), true);
+}
+
+/* Packets that go from a record into slices. */
+struct passage {
+    const uint8_t *pos; /* in the record */
+    const uint8_t *end;
+    uint8_t *dst;
+    size_t budget;
+    size_t trusted_len;
+    uint8_t behind[PFL_TRUSTED_MAX_BYTES + SLICE_TAIL]; /* each packet: trusted fields, tail */
+};
+
+/* A packet of at most BLOCK bytes with SMALL_ROOM. False: it is another, not valid, or does not
+ * fit. */
+static inline bool pass_small(struct passage *p)
+{
+    struct pfl_fragment_head head = pfl_fragment_head_of(p->pos);
+    const uint8_t *body = p->pos + head.size_bytes;
+    size_t bytes = head.bytes + p->trusted_len;
+
+    if (head.bytes - 1u >= BLOCK || bytes + PFL_READBACK_SLICE_COST > p->budget ||
+        !pfl_packet_is_valid_hot(body, head.bytes))
+        return false;
+    p->dst = put_short_head(p->dst, bytes);
+    memcpy(p->dst, body, BLOCK);
+    memcpy(p->dst + head.bytes, p->behind, sizeof(p->behind));
+    p->dst += bytes + SLICE_TAIL;
+    p->budget -= bytes + PFL_READBACK_SLICE_COST;
+    p->pos = body + head.bytes;
+    return true;
+}
+
+void pfl_reply_frame_put_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer)
+{
+    struct pfl_trace_buffer_stretch stretch = pfl_trace_buffer_get_stretch(buffer);
+    struct passage p = {
+        .pos = stretch.pos, .end = stretch.end, .dst = self->pos, .budget = self->budget};
+
+    if (stretch.source == NULL)
+        return;
+    assert(self->run_source == NULL);
+    p.trusted_len = stretch.source->trusted_len;
+    memcpy(p.behind, stretch.source->trusted, p.trusted_len);
+    (void)put_slice_tail(p.behind + p.trusted_len, true);
+    while ((size_t)(p.end - p.pos) >= SMALL_ROOM && pass_small(&p))
+        continue;
+    if (p.pos == stretch.pos)
+        return;
+    self->pos = p.dst;
+    self->budget = p.budget;
+    pfl_trace_buffer_take_stretch(buffer, p.pos);
 }
 
 size_t pfl_reply_frame_put_front(struct pfl_reply_frame *self,

@@ -231,6 +231,90 @@ static void a_frame_holds_its_limit_of_small_packets(void **state)
         expect_packet((char)('a' + i % 26), 30, 2, 0);
 }
 
+/* A packet of 2 to some 120 bytes: fields of a data source, of which one byte is another one in one
+ * of four. */
+static size_t make_any(struct kit_random *random, uint8_t dst[256])
+{
+    struct pfl_writer w = pfl_writer_of(dst, 256);
+    unsigned fields = 1 + kit_random(random, 4);
+    size_t len;
+
+    for (unsigned i = 0; i < fields; i++) {
+        uint8_t payload[40];
+
+        memset(payload, (int)kit_random(random, 256), sizeof(payload));
+        if (kit_random(random, 2) == 0)
+            pfl_writer_field_varint(&w, TRACE_PACKET__TIMESTAMP,
+                                    (uint64_t)kit_random(random, UINT32_MAX)
+                                        << kit_random(random, 40));
+        else
+            pfl_writer_field_bytes(&w, TRACE_PACKET__TRACK_EVENT, payload,
+                                   kit_random(random, sizeof(payload)));
+    }
+    len = 256 - w.left;
+    if (kit_random(random, 4) == 0)
+        dst[kit_random(random, (uint32_t)len)] = (uint8_t)kit_random(random, 256);
+    return len;
+}
+
+static void add_with_a_long_size(const uint8_t *packet, size_t len)
+{
+    const uint8_t size[4] = {(uint8_t)(len | 0x80), (uint8_t)(len >> 7 | 0x80), 0x80, 0};
+
+    kit_chunk_add_raw(&fx.chunk, size, sizeof(size), 0);
+    kit_chunk_add_raw(&fx.chunk, packet, len, 1);
+}
+
+static void check_any(const uint8_t *packet, size_t len)
+{
+    struct pfl_span got = kit_trace_take(&fx.trace);
+    struct pfl_packet_trusted trusted = {.uid = 1001, .sequence_id = 2, .pid = 2001};
+    uint8_t want[PFL_PACKET_TRUSTED_MAX];
+    size_t want_len = pfl_packet_encode_trusted(want, &trusted);
+
+    assert_int_equal(got.len, len + want_len);
+    assert_memory_equal(got.data, packet, len);
+    assert_memory_equal(got.data + len, want, want_len);
+}
+
+static void packets_of_full_chunks_come_whole_and_the_malformed_are_left_out(void **state)
+{
+    struct kit_random random = {.state = 11};
+    struct kit_random again = random;
+    uint64_t refused = 0;
+    unsigned packets = 0;
+    uint8_t packet[256];
+
+    (void)state;
+    for (uint32_t chunk = 0; chunk < 800; chunk++) {
+        kit_chunk_begin(&fx.chunk, 1, 1, chunk);
+        while (fx.chunk.chunk.payload_bytes < 3600) {
+            size_t len = make_any(&random, packet);
+
+            if (kit_random(&random, 2) == 0)
+                add_with_a_long_size(packet, len);
+            else
+                kit_chunk_add_bytes(&fx.chunk, packet, len);
+            packets++;
+        }
+        pfl_trace_buffer_commit(fx.buffers[0], &fx.chunk.chunk);
+    }
+    kit_trace_drain(&fx.trace, fx.readback, REQUEST_ID);
+    for (unsigned i = 0; i < packets; i++) {
+        size_t len = make_any(&again, packet);
+
+        (void)kit_random(&again, 2);
+        if (pfl_packet_is_valid_piece(packet, len))
+            check_any(packet, len);
+        else
+            refused++;
+    }
+    assert_int_equal(kit_trace_take(&fx.trace).len, 0);
+    assert_in_range(refused, packets / 100, packets / 4);
+    assert_int_equal(pfl_readback_take_invalid_packets(fx.readback), refused);
+    assert_true(fx.trace.frames > 10);
+}
+
 static void packets_that_claim_trusted_fields_or_are_malformed_are_left_out(void **state)
 {
     static const uint8_t claims[] = {3 << 3, 0};
@@ -382,6 +466,7 @@ int main(void)
         ROW(a_pushed_packet_larger_than_a_frame_goes_over_several),
         ROW(packets_of_every_size_cross_frames_unharmed),
         ROW(a_frame_holds_its_limit_of_small_packets),
+        ROW(packets_of_full_chunks_come_whole_and_the_malformed_are_left_out),
         ROW(packets_that_claim_trusted_fields_or_are_malformed_are_left_out),
         ROW(commits_between_frames_do_not_touch_what_was_taken),
         ROW(a_dropped_buffer_is_not_read),
