@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The hub says no more than that. */
+/* If the hub says no more. */
 static const struct pfl_identity_refusal not_taken = {
     "too many connections of this operator, or out of memory", "close some"};
 static const struct pfl_identity_refusal revoked = {"its certificate was revoked", NULL};
@@ -67,7 +67,7 @@ static bool give(struct pfl_connection_table *self, struct pfl_accepted_connecti
     struct pfl_identity_refusal why = {0};
 
     if (shell->give(shell->user, connection, admission, &why) != 0)
-        return refuse(self, connection, is_for_hub ? &not_taken : &why);
+        return refuse(self, connection, is_for_hub && why.reason == NULL ? &not_taken : &why);
     connection->state = is_for_hub ? PFL_ACCEPTED_IN_HUB : PFL_ACCEPTED_IN_DIRECT;
     return true;
 }

@@ -42,4 +42,6 @@ void pfl_peer_admission_decide(const struct pfl_peer_admission_conf *conf,
                                     &ret_admission->refusal) == 0 &&
              pfl_identity_parse(conf->uri_untrusted, &ret_admission->identity) == 0)
         ret_admission->taker = taker;
+    ret_admission->is_collector = ret_admission->taker == PFL_PEER_TAKER_HUB &&
+                                  strcmp(conf->alpn, PFL_TUNNEL_ALPN_COLLECTOR) == 0;
 }

@@ -23,6 +23,7 @@ struct pfl_peer_admission_conf {
 
 struct pfl_peer_admission {
     enum pfl_peer_taker taker;
+    bool is_collector; /* an operator's certificate, and reversed roles */
     struct pfl_identity identity;
     struct pfl_identity_refusal refusal;
 };

@@ -27,8 +27,8 @@
 #define REFUSAL_TIMEOUT_MS 500u
 
 /* The best first, for peers that offer several. */
-static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, PFL_TUNNEL_ALPN_OPERATOR,
-                                   PFL_TUNNEL_ALPN_RAW, NULL};
+static const char *const alpn[] = {PFL_TUNNEL_ALPN_AGENT, PFL_TUNNEL_ALPN_COLLECTOR,
+                                   PFL_TUNNEL_ALPN_OPERATOR, PFL_TUNNEL_ALPN_RAW, NULL};
 
 struct connection {
     struct pfl_accepted_connection accepted; /* in the table */
@@ -110,17 +110,26 @@ static bool is_revoked(void *user, const struct pfl_accepted_connection *connect
     return pfl_tls_conf_is_revoked(p->tls, identity_of(connection_of(connection)));
 }
 
-static int give_to_hub(struct connection *c, const struct pfl_identity *identity)
+static const struct pfl_identity_refusal no_collector = {
+    "no rule of the policy lets it collect", "give its role collect: true (perfleet-policy(5))"};
+
+static int give_to_hub(struct connection *c, const struct pfl_peer_admission *admission,
+                       struct pfl_identity_refusal *ret_why)
 {
     struct pfl_hub_peer_conf conf = {
         .stream = c->tls,
-        .identity = identity,
+        .identity = &admission->identity,
+        .is_collector = admission->is_collector,
         .address = c->accepted.address,
         .on_ended = on_taker_ended,
         .user = c,
     };
+    int rc;
 
-    return pfl_hub_take(c->port->hub, &conf);
+    rc = pfl_hub_take(c->port->hub, &conf);
+    if (rc == PFL_EPERM)
+        *ret_why = no_collector;
+    return rc;
 }
 
 static int give_to_direct(struct connection *c, const struct pfl_identity *identity,
@@ -147,7 +156,7 @@ static int give(void *user, struct pfl_accepted_connection *connection,
 
     (void)user;
     c->identity = *pfl_tls_stream_get_identity(c->tls);
-    rc = admission->taker == PFL_PEER_TAKER_HUB ? give_to_hub(c, &admission->identity)
+    rc = admission->taker == PFL_PEER_TAKER_HUB ? give_to_hub(c, admission, ret_why)
                                                 : give_to_direct(c, &admission->identity, ret_why);
     if (rc == 0)
         c->tls = NULL;

@@ -49,13 +49,14 @@ void pfl_audit_context_write(const struct pfl_audit_context *self, const char *a
     self->shell->audit(self->shell->user, &entry);
 }
 
-void pfl_audit_context_describe(enum pfl_route_kind kind, const char *orderer, char *dst,
-                                size_t room)
+void pfl_audit_context_describe(enum pfl_route_kind kind, const char *other, char *dst, size_t room)
 {
-    bool is_for = orderer != NULL && orderer[0] != '\0';
+    bool is_for = other != NULL && other[0] != '\0';
 
     if (kind == PFL_ROUTE_SPOOL)
-        (void)snprintf(dst, room, "spool%s%s", is_for ? " for=" : "", is_for ? orderer : "");
+        (void)snprintf(dst, room, "spool%s%s", is_for ? " for=" : "", is_for ? other : "");
+    else if (kind == PFL_ROUTE_COLLECTOR)
+        (void)snprintf(dst, room, "collector=%s", other);
     else
         (void)snprintf(dst, room, "%s", "");
 }

@@ -33,8 +33,9 @@ void pfl_audit_context_set_agent(struct pfl_audit_context *self, const struct pf
 /* A line of the audit log. `more` may be NULL. */
 void pfl_audit_context_write(const struct pfl_audit_context *self, const char *action,
                              unsigned status, const struct pfl_audit_context_more *more);
-/* The detail of a stream's lines: "" of a consumer's, "spool", "spool for=NAME". */
-void pfl_audit_context_describe(enum pfl_route_kind kind, const char *orderer, char *dst,
+/* The detail of a stream's lines: "" of a consumer's; "spool", "spool for=NAME"; "collector=NAME".
+ * `other`: that name; NULL, "": none. */
+void pfl_audit_context_describe(enum pfl_route_kind kind, const char *other, char *dst,
                                 size_t room);
 /* The same for a host that is being forgotten, and a line of the log; `who` "": for its age. */
 void pfl_audit_context_write_forgotten(const struct pfl_audit_context *self,

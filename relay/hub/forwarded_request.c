@@ -253,22 +253,37 @@ void pfl_forwarded_requests_ask(struct pfl_forwarded_requests *self,
     pfl_h2_stream_set_user(request->h2_stream, &ops, f);
 }
 
-void pfl_forwarded_requests_describe(struct pfl_forwarded_requests *self,
-                                     const struct pfl_host_request *request)
+static void refuse_for_memory(const struct pfl_host_request *request)
+{
+    pfl_host_request_refuse(request->h2_stream, 503, "out of memory", "the relay is out of memory");
+}
+
+void pfl_forwarded_requests_respond(struct pfl_forwarded_requests *self,
+                                    const struct pfl_host_request *request, const char *type,
+                                    struct pfl_span body)
 {
     struct forwarded *f = make(self, request);
-    char *json = NULL;
 
-    if (f == NULL || pfl_host_inventory_encode_host(request->host,
-                                                    pfl_peer_table_get_now_ms(self->streams->peers),
-                                                    &json) != 0) {
-        pfl_mem_free(f);
-        pfl_host_request_refuse(request->h2_stream, 503, "out of memory",
-                                "the relay is out of memory");
+    if (f == NULL) {
+        refuse_for_memory(request);
         return;
     }
     pfl_h2_stream_set_user(request->h2_stream, &ops, f);
-    answer(f, 200, "application/json", pfl_span_of(json, strlen(json)));
+    answer(f, 200, type, body);
+}
+
+void pfl_forwarded_requests_describe(struct pfl_forwarded_requests *self,
+                                     const struct pfl_host_request *request)
+{
+    uint64_t now_ms = pfl_peer_table_get_now_ms(self->streams->peers);
+    char *json = NULL;
+
+    if (pfl_host_inventory_encode_host(request->host, now_ms, &json) != 0) {
+        refuse_for_memory(request);
+        return;
+    }
+    pfl_forwarded_requests_respond(self, request, "application/json",
+                                   pfl_span_of(json, strlen(json)));
     pfl_mem_free(json);
 }
 

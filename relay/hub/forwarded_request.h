@@ -19,7 +19,11 @@ void pfl_forwarded_requests_init(struct pfl_forwarded_requests *self,
 /* Asks request->agent, and passes its answer back; or answers with a problem. */
 void pfl_forwarded_requests_ask(struct pfl_forwarded_requests *self,
                                 const struct pfl_host_request *request);
-/* Answers with the description of request->host, which counts like an agent's answer. */
+/* Answers with 200 and a body, which counts like an agent's answer. */
+void pfl_forwarded_requests_respond(struct pfl_forwarded_requests *self,
+                                    const struct pfl_host_request *request, const char *type,
+                                    struct pfl_span body);
+/* The same with the description of request->host. */
 void pfl_forwarded_requests_describe(struct pfl_forwarded_requests *self,
                                      const struct pfl_host_request *request);
 /* What this host is being asked for this operator. */

@@ -133,6 +133,11 @@ static void on_timer_closed(uv_handle_t *handle)
     on_ended(user);
 }
 
+static const char *kind_of(const struct pfl_hub_peer *peer)
+{
+    return peer->is_collector ? "collector" : pfl_identity_role_name(peer->identity.role);
+}
+
 static void on_link_closed(void *user, int err, const char *why)
 {
     struct connection *p = user;
@@ -140,9 +145,8 @@ static void on_link_closed(void *user, int err, const char *why)
     (void)err;
     p->link = NULL;
     pfl_peer_table_leave(&p->hub->peers, &p->peer);
-    pfl_log_info("tunnel-ended", "address=%s %s=%s reason=%s", p->peer.address,
-                 pfl_identity_role_name(p->peer.identity.role), p->peer.identity.name,
-                 pfl_log_quote_reason(why));
+    pfl_log_info("tunnel-ended", "address=%s %s=%s reason=%s", p->peer.address, kind_of(&p->peer),
+                 p->peer.identity.name, pfl_log_quote_reason(why));
     uv_close((uv_handle_t *)&p->timer, on_timer_closed);
 }
 
@@ -173,9 +177,15 @@ static void on_clock_due(uv_timer_t *timer)
 static void replace(struct pfl_hub_peer *older)
 {
     pfl_agent_events_stop(older);
-    pfl_log_warn("host-replaced",
-                 "host=%s address=%s reason=\"a newer connection of this host came\"",
-                 older->identity.name, older->address);
+    if (older->is_collector)
+        pfl_log_warn("collector-replaced",
+                     "collector=%s address=%s reason=\"a newer connection of this collector came\" "
+                     "remedy=\"each collector wants a name of its own\"",
+                     older->identity.name, older->address);
+    else
+        pfl_log_warn("host-replaced",
+                     "host=%s address=%s reason=\"a newer connection of this host came\"",
+                     older->identity.name, older->address);
     send_goaway(connection_of(older));
 }
 
@@ -205,9 +215,8 @@ static void on_ready(void *user)
     } else if (p->peer.host != NULL) {
         start_agent(p);
     }
-    pfl_log_info("tunnel-started", "address=%s %s=%s tls=%s", p->peer.address,
-                 pfl_identity_role_name(p->peer.identity.role), p->peer.identity.name,
-                 p->peer.tls_version);
+    pfl_log_info("tunnel-started", "address=%s %s=%s tls=%s", p->peer.address, kind_of(&p->peer),
+                 p->peer.identity.name, p->peer.tls_version);
 }
 
 static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
@@ -251,14 +260,15 @@ void pfl_hub_end_turn(struct pfl_hub *self)
 
 static int open_link(struct connection *p, const struct pfl_hub_peer_conf *conf)
 {
-    bool is_agent = conf->identity->role == PFL_IDENTITY_HOST;
+    /* Then the relay asks. */
+    bool is_reversed = conf->identity->role == PFL_IDENTITY_HOST || conf->is_collector;
     struct pfl_tunnel_link_conf link = {
         .loop = p->hub->loop,
         .stream = conf->stream,
-        .h2 = {.is_answering = !is_agent,
+        .h2 = {.is_answering = !is_reversed,
                .window_bytes =
-                   is_agent ? PFL_TUNNEL_DATA_WINDOW_BYTES : PFL_TUNNEL_CONTROL_WINDOW_BYTES,
-               .on_request = is_agent ? NULL : on_request,
+                   is_reversed ? PFL_TUNNEL_DATA_WINDOW_BYTES : PFL_TUNNEL_CONTROL_WINDOW_BYTES,
+               .on_request = is_reversed ? NULL : on_request,
                .on_ready = on_ready,
                .user = p},
         .quiet_ms = p->hub->silence_ms / PFL_TUNNEL_SILENCE_FACTOR,
@@ -280,6 +290,7 @@ static void init_peer(struct connection *p, struct pfl_hub *hub,
     p->on_ended = conf->on_ended;
     p->user = conf->user;
     p->peer.identity = *identity;
+    p->peer.is_collector = conf->is_collector;
     p->peer.tls_version = pfl_tls_stream_get_version(conf->stream);
     p->peer.certificate_end_s = pfl_tls_stream_get_identity(conf->stream)->not_after_s;
     (void)snprintf(p->peer.address, sizeof(p->peer.address), "%s", conf->address);
@@ -291,7 +302,7 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_hub_peer_conf *conf)
 {
     struct pfl_hub_peer *ousted;
     struct connection *p;
-    int rc = pfl_peer_table_admit(&self->peers, conf->identity, &ousted);
+    int rc = pfl_peer_table_admit(&self->peers, conf->identity, conf->is_collector, &ousted);
 
     if (rc != 0)
         return rc;
@@ -358,8 +369,14 @@ void pfl_hub_free(struct pfl_hub *self)
 
 void pfl_hub_set_policy(struct pfl_hub *self, const struct pfl_policy *policy)
 {
+    struct pfl_list *it;
+
     self->peers.policy = policy;
     pfl_stream_table_review(&self->streams, NULL);
+    PFL_LIST_EACH (it, &self->peers.peers) {
+        if (pfl_peer_table_is_forbidden(&node_of(it)->peer))
+            close_link(node_of(it));
+    }
 }
 
 const struct pfl_peer_table *pfl_hub_get_peers(const struct pfl_hub *self)

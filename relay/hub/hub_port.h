@@ -56,12 +56,13 @@ void pfl_hub_close(struct pfl_hub *self);
 struct pfl_hub_peer_conf {
     struct pfl_stream *stream;           /* a TLS stream that is ready; taken on success */
     const struct pfl_identity *identity; /* verified: a host or an operator of the fleet; copied */
+    bool is_collector;                   /* an operator's certificate, and reversed roles */
     const char *address;                 /* copied */
     void (*on_ended)(void *user);        /* last callback */
     void *user;
 };
 
-/* PFL_ENOMEM, PFL_ELIMIT. */
+/* PFL_ENOMEM, PFL_ELIMIT; PFL_EPERM: the policy lets that collector collect nowhere. */
 PFL_MUST_USE int pfl_hub_take(struct pfl_hub *self, const struct pfl_hub_peer_conf *conf);
 
 #endif

@@ -17,6 +17,7 @@
 #include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
 #include "relay/hub/audit_context.h"
+#include "relay/hub/collector_list.h"
 #include "relay/hub/spool_right.h"
 
 /* When fewer of an agent's streams are left than this, an operator that has half of all gets no
@@ -77,6 +78,7 @@ static bool leaves_room(const struct pfl_operator_requests *self,
 {
     const char *who = request->peer->identity.name;
     const char *host = request->route->host;
+    bool is_host = request->route->kind != PFL_ROUTE_COLLECTOR;
     unsigned count;
     char detail[256];
 
@@ -89,7 +91,7 @@ static bool leaves_room(const struct pfl_operator_requests *self,
     (void)snprintf(detail, sizeof(detail),
                    "%s has %u streams and questions at %s, the last are for others: close some, or "
                    "wait",
-                   who, count, host);
+                   who, count, is_host ? host : request->route->name);
     pfl_host_request_forbid(request,
                             &(struct pfl_problem){429, "relay", "too many streams", detail}, NULL);
     return false;
@@ -217,6 +219,28 @@ static void take_for_spool(struct pfl_operator_requests *self, struct pfl_host_r
         ask_agent(self, request);
 }
 
+/* ---- a collector ---- */
+
+static void take_for_collector(struct pfl_operator_requests *self, struct pfl_host_request *request)
+{
+    const char *name = request->route->name;
+    char detail[PFL_IDENTITY_NAME_BYTES + 64];
+
+    pfl_audit_context_describe(PFL_ROUTE_COLLECTOR, name, detail, sizeof(detail));
+    if (!pfl_collector_list_admit(request, detail))
+        return;
+    pfl_policy_decide_anywhere(self->peers->policy, request->peer->identity.name,
+                               &request->decision);
+    request->agent = pfl_peer_table_get_collector(self->peers, name);
+    if (request->agent == NULL) {
+        (void)snprintf(detail, sizeof(detail), "no collector %s is connected to this relay", name);
+        pfl_host_request_refuse(request->h2_stream, 503, "collector not connected", detail);
+        return;
+    }
+    if (leaves_room(self, request))
+        pfl_stream_table_open(self->streams, request);
+}
+
 void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_hub_peer *peer,
                                 struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
 {
@@ -230,9 +254,6 @@ void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_h
     case PFL_ROUTE_HELLO:
     case PFL_ROUTE_EVENTS:
     case PFL_ROUTE_SPOOLS:
-    case PFL_ROUTE_COLLECTORS:
-    case PFL_ROUTE_COLLECTOR:
-    case PFL_ROUTE_SCOPE:
         pfl_host_request_refuse(h2_stream, 404, "no such path", "this relay knows no such path");
         return;
     case PFL_ROUTE_METHOD:
@@ -250,6 +271,15 @@ void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_h
         return;
     case PFL_ROUTE_SPOOL:
         take_for_spool(self, &request);
+        return;
+    case PFL_ROUTE_COLLECTORS:
+        pfl_collector_list_send(&self->forwarded, &request);
+        return;
+    case PFL_ROUTE_SCOPE:
+        pfl_collector_list_send_scope(&self->forwarded, &request);
+        return;
+    case PFL_ROUTE_COLLECTOR:
+        take_for_collector(self, &request);
         return;
     default:
         take_for_host(self, &request);

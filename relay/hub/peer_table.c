@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "perfleet/policy.fields.h"
 #include "proto/h2/h2.h"
 #include "relay/hub/audit_context.h"
 
@@ -30,6 +31,7 @@ void pfl_peer_table_init(struct pfl_peer_table *self, const struct pfl_peer_tabl
     self->max_per_operator = conf->max_per_operator;
     self->forget_after_ms = conf->forget_after_ms;
     pfl_list_init(&self->peers);
+    pfl_list_init(&self->collectors);
     pfl_host_inventory_init(&self->inventory);
 }
 
@@ -45,9 +47,17 @@ uint64_t pfl_peer_table_get_now_ms(const struct pfl_peer_table *self)
 
 /* ---- admission ---- */
 
-static bool is_same(const struct pfl_identity *a, const struct pfl_identity *b)
+static bool is_same(const struct pfl_hub_peer *p, const struct pfl_identity *identity,
+                    bool is_collector)
 {
-    return a->role == b->role && strcmp(a->name, b->name) == 0;
+    return p->identity.role == identity->role && p->is_collector == is_collector &&
+           strcmp(p->identity.name, identity->name) == 0;
+}
+
+/* It is the connection of its host, or of its collector. */
+static bool counts(const struct pfl_hub_peer *p)
+{
+    return p->host != NULL || p->of_collectors.next != NULL;
 }
 
 static unsigned count_of(const struct pfl_peer_table *self, const struct pfl_identity *identity)
@@ -56,13 +66,14 @@ static unsigned count_of(const struct pfl_peer_table *self, const struct pfl_ide
     unsigned count = 0;
 
     PFL_LIST_EACH (it, &self->peers)
-        count += is_same(&peer_of(it)->identity, identity);
+        count += is_same(peer_of(it), identity, false);
     return count;
 }
 
-/* Old connections that a host keeps when it has newer ones must not fill the port: the oldest
- * unused one is closed. */
-static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_identity *identity)
+/* Old connections that a host or a collector keeps when it has newer ones must not fill the port:
+ * the oldest unused one is closed. */
+static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_identity *identity,
+                                 bool is_collector)
 {
     struct pfl_hub_peer *oldest = NULL;
     struct pfl_list *it;
@@ -71,10 +82,10 @@ static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_i
     PFL_LIST_EACH (it, &self->peers) {
         struct pfl_hub_peer *p = peer_of(it);
 
-        if (p->is_ousted || !is_same(&p->identity, identity))
+        if (p->is_ousted || !is_same(p, identity, is_collector))
             continue;
         count++;
-        if (oldest == NULL && p->host == NULL)
+        if (oldest == NULL && !counts(p))
             oldest = p;
     }
     if (count < PFL_PEER_TABLE_OF_HOST || oldest == NULL)
@@ -83,15 +94,39 @@ static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_i
     return oldest;
 }
 
-int pfl_peer_table_admit(struct pfl_peer_table *self, const struct pfl_identity *identity,
-                         struct pfl_hub_peer **ret_ousted)
+static struct pfl_hub_peer *find_collector(const struct pfl_peer_table *self, const char *name)
 {
-    bool is_agent = identity->role == PFL_IDENTITY_HOST;
+    struct pfl_list *it;
 
-    if (!is_agent && count_of(self, identity) >= self->max_per_operator)
-        return PFL_ELIMIT;
-    *ret_ousted = is_agent ? oust(self, identity) : NULL;
-    return 0;
+    PFL_LIST_EACH (it, &self->collectors) {
+        struct pfl_hub_peer *p = PFL_CONTAINER_OF(it, struct pfl_hub_peer, of_collectors);
+
+        if (strcmp(p->identity.name, name) == 0)
+            return p;
+    }
+    return NULL;
+}
+
+static int admit_collector(const struct pfl_peer_table *self, const char *name)
+{
+    if (!pfl_policy_gives_anywhere(self->policy, name, ROLE__COLLECT))
+        return PFL_EPERM;
+    return self->collectors_len < PFL_PEER_TABLE_COLLECTORS || find_collector(self, name) != NULL
+               ? 0
+               : PFL_ELIMIT;
+}
+
+int pfl_peer_table_admit(struct pfl_peer_table *self, const struct pfl_identity *identity,
+                         bool is_collector, struct pfl_hub_peer **ret_ousted)
+{
+    bool is_one = is_collector || identity->role == PFL_IDENTITY_HOST;
+    int rc = is_collector ? admit_collector(self, identity->name) : 0;
+
+    if (rc == 0 && !is_one && count_of(self, identity) >= self->max_per_operator)
+        rc = PFL_ELIMIT;
+    if (rc == 0)
+        *ret_ousted = is_one ? oust(self, identity, is_collector) : NULL;
+    return rc;
 }
 
 void pfl_peer_table_add(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
@@ -101,7 +136,7 @@ void pfl_peer_table_add(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
     pfl_list_append(&self->peers, &peer->node);
 }
 
-/* ---- agents are connections of hosts ---- */
+/* ---- agents are connections of hosts, and collectors have one that counts ---- */
 
 static int join(struct pfl_peer_table *self, struct pfl_hub_peer *peer,
                 struct pfl_hub_peer **ret_replaced)
@@ -121,11 +156,35 @@ static int join(struct pfl_peer_table *self, struct pfl_hub_peer *peer,
     return 0;
 }
 
+static void leave_collectors(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
+{
+    if (peer->of_collectors.next == NULL)
+        return;
+    pfl_list_remove(&peer->of_collectors);
+    self->collectors_len--;
+}
+
+/* The connection that this one replaces; NULL: none. */
+static struct pfl_hub_peer *join_collector(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
+{
+    struct pfl_hub_peer *older = find_collector(self, peer->identity.name);
+
+    if (older != NULL)
+        leave_collectors(self, older);
+    pfl_list_append(&self->collectors, &peer->of_collectors);
+    self->collectors_len++;
+    return older;
+}
+
 int pfl_peer_table_settle(struct pfl_peer_table *self, struct pfl_hub_peer *peer,
                           struct pfl_hub_peer **ret_replaced)
 {
     peer->state = PFL_HUB_PEER_READY;
     *ret_replaced = NULL;
+    if (peer->is_collector) {
+        *ret_replaced = join_collector(self, peer);
+        return 0;
+    }
     return peer->identity.role == PFL_IDENTITY_HOST ? join(self, peer, ret_replaced) : 0;
 }
 
@@ -136,6 +195,7 @@ void pfl_peer_table_leave(struct pfl_peer_table *self, struct pfl_hub_peer *peer
     if (peer->host != NULL)
         pfl_host_inventory_leave(&self->inventory, peer->host, pfl_peer_table_get_now_ms(self));
     peer->host = NULL; /* which may be forgotten from here on */
+    leave_collectors(self, peer);
 }
 
 void pfl_peer_table_remove(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
@@ -144,15 +204,25 @@ void pfl_peer_table_remove(struct pfl_peer_table *self, struct pfl_hub_peer *pee
     pfl_list_remove(&peer->node);
 }
 
-struct pfl_h2 *pfl_peer_table_get_agent(const struct pfl_peer_table *self,
-                                        const struct pfl_host *host)
+/* On which requests may be made. `p` may be NULL. */
+static struct pfl_h2 *get_asking(const struct pfl_peer_table *self, const struct pfl_hub_peer *p)
 {
-    const struct pfl_hub_peer *p = host->peer;
     struct pfl_h2 *h2 = p != NULL && p->state != PFL_HUB_PEER_CONNECTED
                             ? self->shell->get_h2(self->shell->user, p)
                             : NULL;
 
     return h2 != NULL && !pfl_h2_is_going(h2) ? h2 : NULL;
+}
+
+struct pfl_h2 *pfl_peer_table_get_agent(const struct pfl_peer_table *self,
+                                        const struct pfl_host *host)
+{
+    return get_asking(self, host->peer);
+}
+
+struct pfl_h2 *pfl_peer_table_get_collector(const struct pfl_peer_table *self, const char *name)
+{
+    return get_asking(self, find_collector(self, name));
 }
 
 struct pfl_h2 *pfl_peer_table_get_h2(const struct pfl_hub_peer *peer)
@@ -202,6 +272,12 @@ bool pfl_peer_table_may_see(const struct pfl_peer_table *self, const char *opera
 
     pfl_peer_table_decide(self, operator_name, host, &decision);
     return decision.is_allowed;
+}
+
+bool pfl_peer_table_is_forbidden(const struct pfl_hub_peer *peer)
+{
+    return peer->is_collector &&
+           !pfl_policy_gives_anywhere(peer->table->policy, peer->identity.name, ROLE__COLLECT);
 }
 
 /* ---- forgetting ---- */

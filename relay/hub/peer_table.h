@@ -19,6 +19,8 @@
 /* Connections of one host: the one in use, and older ones that were asked to go and are still
  * there. */
 #define PFL_PEER_TABLE_OF_HOST 4u
+/* Collectors that are connected at a time. */
+#define PFL_PEER_TABLE_COLLECTORS 64u
 
 enum pfl_hub_peer_state {
     PFL_HUB_PEER_CONNECTED,  /* waits for the peer's HTTP/2 settings */
@@ -36,7 +38,9 @@ struct pfl_hub_peer {
     const char *tls_version; /* "1.3"; static */
     int64_t certificate_end_s;
     enum pfl_hub_peer_state state;
-    bool is_ousted;        /* closed because its host has a newer one */
+    bool is_collector; /* an operator that answers requests: HTTP/2's roles are reversed */
+    bool is_ousted;    /* closed because its host, or its collector, has a newer one */
+    struct pfl_list of_collectors; /* of the connection that counts for its collector */
     struct pfl_host *host; /* of an agent: borrowed while it is the host's connection, else NULL */
     struct pfl_list throttled;       /* an operator's: throttle.h */
     struct pfl_agent_events *events; /* an agent's event stream; NULL: none now */
@@ -49,6 +53,8 @@ struct pfl_peer_table {
     const struct pfl_hub_shell *shell; /* borrowed */
     const struct pfl_policy *policy;   /* borrowed; NULL allows all */
     struct pfl_list peers;             /* borrowed from the shell */
+    struct pfl_list collectors;        /* of these, one for each collector */
+    unsigned collectors_len;
     struct pfl_host_inventory inventory;
     unsigned max_per_operator;
     uint64_t forget_after_ms; /* 0: never */
@@ -64,16 +70,18 @@ void pfl_peer_table_init(struct pfl_peer_table *self, const struct pfl_peer_tabl
 /* After the last peer was removed. */
 void pfl_peer_table_fini(struct pfl_peer_table *self);
 
-/* Whether one more connection is admitted. PFL_ELIMIT: the operator's maximum is reached. Of a
- * host, *ret_ousted is the connection to close for it; NULL: none. */
+/* Whether one more connection is admitted. PFL_ELIMIT: the operator's maximum, or that of
+ * collectors, is reached; PFL_EPERM: the policy lets it collect nowhere. Of a host or a collector,
+ * *ret_ousted is the connection to close for it; NULL: none. */
 PFL_MUST_USE int pfl_peer_table_admit(struct pfl_peer_table *self,
-                                      const struct pfl_identity *identity,
+                                      const struct pfl_identity *identity, bool is_collector,
                                       struct pfl_hub_peer **ret_ousted);
-/* `peer` has identity, address, tls_version and certificate_end_s, the rest is zeroed. */
+/* `peer` has identity, is_collector, address, tls_version and certificate_end_s, the rest is
+ * zeroed. */
 void pfl_peer_table_add(struct pfl_peer_table *self, struct pfl_hub_peer *peer);
-/* The peer's settings came. An agent is the connection of its host from now on; *ret_replaced is
- * the one that was, and is to be sent GOAWAY; NULL: none. PFL_ELIMIT: there is no room for one more
- * host; PFL_ENOMEM. */
+/* The peer's settings came. An agent is the connection of its host from now on, a collector's that
+ * of the collector; *ret_replaced is the one that was, and is to be sent GOAWAY; NULL: none.
+ * PFL_ELIMIT: there is no room for one more host; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_peer_table_settle(struct pfl_peer_table *self, struct pfl_hub_peer *peer,
                                        struct pfl_hub_peer **ret_replaced);
 /* Its connection is gone: the host has left, and nothing is throttled. */
@@ -85,6 +93,10 @@ struct pfl_h2 *pfl_peer_table_get_agent(const struct pfl_peer_table *self,
                                         const struct pfl_host *host);
 /* The same of this agent, while it is its host's connection. */
 struct pfl_h2 *pfl_peer_table_get_h2(const struct pfl_hub_peer *peer);
+/* That of a collector; NULL: none now. */
+struct pfl_h2 *pfl_peer_table_get_collector(const struct pfl_peer_table *self, const char *name);
+/* The policy does not let this peer be a collector any more. */
+bool pfl_peer_table_is_forbidden(const struct pfl_hub_peer *peer);
 uint64_t pfl_peer_table_get_now_ms(const struct pfl_peer_table *self);
 
 /* What the policy says about this operator at this host. */

@@ -33,8 +33,9 @@ struct stream {
     const struct role_change *last_change; /* borrowed until its answer: the last one; NULL: none */
     struct pfl_throttled throttled;        /* waits for its bytes a second */
     uint64_t share;                        /* the sharer whose memory it takes (base/shares.h) */
-    enum pfl_route_kind kind;              /* CONSUMER or SPOOL */
-    char orderer[PFL_IDENTITY_NAME_BYTES]; /* of SPOOL; "": none */
+    enum pfl_route_kind kind;              /* CONSUMER, SPOOL or COLLECTOR */
+    char other[PFL_IDENTITY_NAME_BYTES]; /* of SPOOL: the orderer, "": none; of COLLECTOR: its name
+                                          */
     bool is_resume;
 };
 
@@ -86,7 +87,7 @@ static void audit(const struct stream *c, const char *action, unsigned status,
 {
     char detail[PFL_IDENTITY_NAME_BYTES + 16] = "";
 
-    pfl_audit_context_describe(c->kind, c->orderer, detail, sizeof(detail));
+    pfl_audit_context_describe(c->kind, c->other, detail, sizeof(detail));
     pfl_audit_context_write(&c->context, action, status,
                             &(struct pfl_audit_context_more){.stats = stats, .detail = detail});
 }
@@ -315,19 +316,31 @@ static bool open_quota(struct stream *c, const struct pfl_host_request *request)
     return false;
 }
 
-/* A spool's stream has one life, and says who collects for whom. */
+/* Who collects for whom. */
 static void set_spool(const struct stream *c, struct pfl_stream_splice_place *place,
                       struct pfl_stream_splice_conf *conf)
 {
     *place = (struct pfl_stream_splice_place){
         .path = PFL_TUNNEL_SPOOL_PATH,
         .protocol = PFL_TUNNEL_PROTOCOL_SPOOL,
-        .fields = {{PFL_TUNNEL_H_COLLECTOR, c->context.who}, {PFL_TUNNEL_H_FOR, c->orderer}},
-        .fields_len = c->orderer[0] != '\0' ? 2 : 1};
+        .fields = {{PFL_TUNNEL_H_COLLECTOR, c->context.who}, {PFL_TUNNEL_H_FOR, c->other}},
+        .fields_len = c->other[0] != '\0' ? 2 : 1};
+    if (c->other[0] != '\0')
+        conf->operator_name = c->other;
+}
+
+static void set_place(const struct stream *c, struct pfl_stream_splice_place *place,
+                      struct pfl_stream_splice_conf *conf)
+{
+    if (c->kind == PFL_ROUTE_CONSUMER)
+        return;
+    if (c->kind == PFL_ROUTE_SPOOL)
+        set_spool(c, place, conf);
+    else
+        *place = (struct pfl_stream_splice_place){.path = PFL_TUNNEL_COLLECTOR_PATH,
+                                                  .protocol = PFL_TUNNEL_PROTOCOL_COLLECTOR};
     conf->place = place;
     conf->offer = NULL;
-    if (c->orderer[0] != '\0')
-        conf->operator_name = c->orderer;
 }
 
 static int start_splice(struct stream *c, const struct pfl_host_request *request)
@@ -351,8 +364,7 @@ static int start_splice(struct stream *c, const struct pfl_host_request *request
         .user = c,
     };
 
-    if (c->kind == PFL_ROUTE_SPOOL)
-        set_spool(c, &place, &splice);
+    set_place(c, &place, &splice);
     return pfl_stream_splice_new(&splice, &c->splice);
 }
 
@@ -367,7 +379,9 @@ static void init_stream(struct stream *c, struct pfl_stream_table *table,
     c->kind = request->route->kind;
     c->is_resume = c->kind == PFL_ROUTE_CONSUMER && request->route->is_resume;
     if (c->kind == PFL_ROUTE_SPOOL && request->route->orderer != NULL)
-        memcpy(c->orderer, request->route->orderer, strlen(request->route->orderer) + 1);
+        memcpy(c->other, request->route->orderer, strlen(request->route->orderer) + 1);
+    else if (c->kind == PFL_ROUTE_COLLECTOR)
+        memcpy(c->other, request->route->name, sizeof(c->other));
     pfl_role_write(request->role, c->role);
 }
 
@@ -472,7 +486,7 @@ static int start_role_change(struct stream *c, const char *role)
 /* With one life it is dialled again to get another role. */
 static void review_spool(struct stream *c)
 {
-    const char *orderer = c->orderer[0] != '\0' ? c->orderer : NULL;
+    const char *orderer = c->other[0] != '\0' ? c->other : NULL;
     struct pfl_spool_right right;
     char role[PFL_ROLE_FIELD_BYTES];
 
@@ -489,6 +503,17 @@ static void review_spool(struct stream *c)
     pfl_role_write(right.role, role);
     if (strcmp(role, c->role) != 0)
         pfl_stream_splice_detach(c->splice);
+}
+
+static void review_collector(struct stream *c)
+{
+    struct pfl_policy_decision d;
+
+    pfl_policy_decide_anywhere(c->table->peers->policy, c->context.who, &d);
+    if (!d.is_allowed)
+        end_forbidden(c, 403);
+    else if (c->quota != NULL && d.rates.len != 0)
+        c->quota = pfl_quotas_move(c->table->quotas, c->quota, d.rates, now_of(c->table));
 }
 
 /* Roles are replaced, never removed: a stream that had one keeps it if there is none any more. */
@@ -516,6 +541,8 @@ static void review(struct stream *c)
 {
     if (c->kind == PFL_ROUTE_SPOOL)
         review_spool(c);
+    else if (c->kind == PFL_ROUTE_COLLECTOR)
+        review_collector(c);
     else
         review_consumer(c);
 }

@@ -31,8 +31,8 @@ struct pfl_stream_table_conf {
 
 /* It is over when no stream is left. */
 void pfl_stream_table_init(struct pfl_stream_table *self, const struct pfl_stream_table_conf *conf);
-/* Answers a CONNECT, whose `agent` is there: a stream to the host's consumer socket or spool, or a
- * refusal. */
+/* Answers a CONNECT, whose `agent` is there: a stream to the host's consumer socket or spool, or to
+ * a collector; or a refusal. */
 void pfl_stream_table_open(struct pfl_stream_table *self, const struct pfl_host_request *request);
 /* The policy (`host` NULL), or that host's labels, changed: streams that are forbidden now end,
  * those whose role is another are put under it. */

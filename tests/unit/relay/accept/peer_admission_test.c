@@ -35,6 +35,11 @@ static void the_kind_decides_who_takes_it(void **state)
     assert_int_equal(a.taker, PFL_PEER_TAKER_HUB);
     assert_int_equal(a.identity.role, PFL_IDENTITY_HOST);
     assert_string_equal(a.identity.name, "a");
+    assert_false(a.is_collector);
+    a = decide(PFL_TUNNEL_ALPN_COLLECTOR, OPERATOR);
+    assert_int_equal(a.taker, PFL_PEER_TAKER_HUB);
+    assert_int_equal(a.identity.role, PFL_IDENTITY_OPERATOR);
+    assert_true(a.is_collector);
     assert_int_equal(decide(PFL_TUNNEL_ALPN_RAW, OPERATOR).taker, PFL_PEER_TAKER_DIRECT);
     assert_int_equal(decide(NULL, OPERATOR).taker, PFL_PEER_TAKER_DIRECT);
 }
@@ -47,6 +52,8 @@ static void a_certificate_is_good_for_its_own_kind_alone(void **state)
     } wrong[] = {
         {PFL_TUNNEL_ALPN_OPERATOR, AGENT},
         {PFL_TUNNEL_ALPN_AGENT, OPERATOR},
+        {PFL_TUNNEL_ALPN_COLLECTOR, AGENT},
+        {PFL_TUNNEL_ALPN_COLLECTOR, "perfleet://f/relay/ann"},
         {PFL_TUNNEL_ALPN_RAW, AGENT},
         {NULL, AGENT},
         {PFL_TUNNEL_ALPN_OPERATOR, "perfleet://g/operator/ann"},

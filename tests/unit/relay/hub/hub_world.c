@@ -440,29 +440,30 @@ static void on_ready(void *user)
 
 static int open_ends(struct world_peer *p)
 {
-    bool is_agent = p->peer.identity.role == PFL_IDENTITY_HOST;
-    struct pfl_h2_conf near = {.is_answering = !is_agent,
-                               .window_bytes = is_agent ? PFL_TUNNEL_DATA_WINDOW_BYTES
-                                                        : PFL_TUNNEL_CONTROL_WINDOW_BYTES,
-                               .on_request = is_agent ? NULL : on_operator_request,
+    bool is_reversed = p->peer.identity.role == PFL_IDENTITY_HOST || p->peer.is_collector;
+    struct pfl_h2_conf near = {.is_answering = !is_reversed,
+                               .window_bytes = is_reversed ? PFL_TUNNEL_DATA_WINDOW_BYTES
+                                                           : PFL_TUNNEL_CONTROL_WINDOW_BYTES,
+                               .on_request = is_reversed ? NULL : on_operator_request,
                                .on_ready = on_ready,
                                .user = p};
-    struct pfl_h2_conf far = {.is_answering = is_agent,
+    struct pfl_h2_conf far = {.is_answering = is_reversed,
                               .window_bytes = 100000,
-                              .on_request = is_agent ? on_agent_request : NULL,
+                              .on_request = is_reversed ? on_agent_request : NULL,
                               .user = p};
     int rc = pfl_h2_new(&near, &p->near);
 
     return rc == 0 ? pfl_h2_new(&far, &p->far) : rc;
 }
 
-struct world_peer *world_begin(enum pfl_identity_role role, const char *name)
+static struct world_peer *begin(enum pfl_identity_role role, const char *name, bool is_collector)
 {
     struct world_peer *p = &world.peer[world.peers_len];
     struct pfl_hub_peer *ousted;
 
     assert_true(world.peers_len < WORLD_PEERS);
     p->peer.identity.role = role;
+    p->peer.is_collector = is_collector;
     (void)snprintf(p->peer.identity.name, sizeof(p->peer.identity.name), "%s", name);
     (void)snprintf(p->peer.address, sizeof(p->peer.address), "192.0.2.%u:1", world.peers_len);
     p->peer.tls_version = "1.3";
@@ -471,13 +472,26 @@ struct world_peer *world_begin(enum pfl_identity_role role, const char *name)
     p->events_status = 200;
     p->answer = 200;
     p->answer_body = "{\"fine\":1}";
-    if (pfl_peer_table_admit(&world.peers, &p->peer.identity, &ousted) != 0)
+    if (pfl_peer_table_admit(&world.peers, &p->peer.identity, p->peer.is_collector, &ousted) != 0)
         return NULL;
     if (ousted != NULL)
         world_disconnect(world_peer_of(ousted));
     world.peers_len++;
     pfl_peer_table_add(&world.peers, &p->peer);
     note(open_ends(p));
+    return p;
+}
+
+struct world_peer *world_begin(enum pfl_identity_role role, const char *name)
+{
+    return begin(role, name, false);
+}
+
+struct world_peer *world_connect_collector(const char *name)
+{
+    struct world_peer *p = begin(PFL_IDENTITY_OPERATOR, name, true);
+
+    world_pump();
     return p;
 }
 

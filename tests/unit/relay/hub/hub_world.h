@@ -105,7 +105,9 @@ int world_result(void);
 
 /* A connection that is admitted, and settled; NULL: refused. It has the agent's defaults. */
 struct world_peer *world_connect(enum pfl_identity_role role, const char *name);
-/* The same without its settings: they come with the next world_pump. */
+/* An operator's connection that answers. It has the agent's defaults for CONNECT. */
+struct world_peer *world_connect_collector(const char *name);
+/* The same as world_connect without its settings: they come with the next world_pump. */
 struct world_peer *world_begin(enum pfl_identity_role role, const char *name);
 void world_disconnect(struct world_peer *p);
 /* Moves bytes until there are none. */

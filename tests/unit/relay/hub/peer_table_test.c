@@ -82,10 +82,10 @@ static void one_that_gives_way_gives_way_once(void **state)
     (void)state;
     for (unsigned i = 0; i < PFL_PEER_TABLE_OF_HOST + 1; i++)
         assert_non_null(world_connect(PFL_IDENTITY_HOST, i == 0 ? "b" : "a"));
-    assert_int_equal(pfl_peer_table_admit(&world.peers, &a, &first), 0);
+    assert_int_equal(pfl_peer_table_admit(&world.peers, &a, false, &first), 0);
     assert_ptr_equal(first, &world.peer[1].peer);
     /* Three are left besides it. */
-    assert_int_equal(pfl_peer_table_admit(&world.peers, &a, &second), 0);
+    assert_int_equal(pfl_peer_table_admit(&world.peers, &a, false, &second), 0);
     assert_null(second);
 }
 
@@ -101,7 +101,7 @@ static void the_connection_in_use_never_gives_way(void **state)
     (void)world_begin(PFL_IDENTITY_HOST, "a");
     (void)world_begin(PFL_IDENTITY_HOST, "a");
     assert_ptr_equal(pfl_host_inventory_find(&world.peers.inventory, "a")->peer, &used->peer);
-    assert_int_equal(pfl_peer_table_admit(&world.peers, &a, &ousted), 0);
+    assert_int_equal(pfl_peer_table_admit(&world.peers, &a, false, &ousted), 0);
     assert_ptr_equal(ousted, &silent->peer);
 }
 
