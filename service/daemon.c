@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -49,9 +50,10 @@
 
 /* Workers step back behind the loop: compressing costs another session's client as little as the
  * kernel's scheduler can do. */
-#define WORKER_NICE 10
-#define FDS_OWN     64u  /* that are no connection's */
-#define FDS_LEAST   128u /* for connections, whatever the limit */
+#define WORKER_NICE       10
+#define FDS_OWN           64u  /* that are no connection's */
+#define FILES_STUCK_MAX_S 10u  /* when the service stops */
+#define FDS_LEAST         128u /* for connections, whatever the limit */
 
 struct daemon {
     uv_loop_t loop;
@@ -73,6 +75,9 @@ struct daemon {
     struct pfl_consumer_port *consumer_port; /* owned */
     uint32_t privileged_gid;
     bool has_privileged_gid;
+    uv_timer_t files_watch; /* while the service stops */
+    uint64_t files_progress;
+    unsigned files_stuck_s;
     bool is_stopping;
 };
 
@@ -134,11 +139,40 @@ static void on_prepare(uv_prepare_t *prepare)
     pfl_deadline_timer_set(&d->timer, pfl_session_timers_next_ms(&d->service));
 }
 
+/* A file can take for ever: a pipe that nobody reads, a file system that does not answer. A thread
+ * still has its bytes, so nothing is freed. */
+static void on_files_watch(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+    uint64_t progress = pfl_disk_port_get_progress();
+
+    if (pfl_disk_port_get_busy() == 0 || progress != d->files_progress)
+        d->files_stuck_s = 0;
+    else
+        d->files_stuck_s++;
+    d->files_progress = progress;
+    if (d->files_stuck_s < FILES_STUCK_MAX_S)
+        return;
+    pfl_log_error("trace-files-abandoned",
+                  "count=%u reason=\"nothing could be written for %u s, and the service stops\"",
+                  pfl_disk_port_get_busy(), FILES_STUCK_MAX_S);
+    _exit(EXIT_SUCCESS);
+}
+
+static void watch_files(struct daemon *d)
+{
+    (void)uv_timer_init(&d->loop, &d->files_watch);
+    d->files_watch.data = d;
+    (void)uv_timer_start(&d->files_watch, on_files_watch, 1000, 1000);
+    uv_unref((uv_handle_t *)&d->files_watch);
+}
+
 static void stop(struct daemon *d)
 {
     if (d->is_stopping)
         return;
     d->is_stopping = true;
+    watch_files(d);
     pfl_scrape_turns_stop(&d->service);
     pfl_session_end_detached(&d->service);
     for (size_t i = 0; i < d->producer_ports_len; i++)
@@ -377,6 +411,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     else if (conf->on_ready != NULL)
         conf->on_ready(conf->user);
     (void)uv_run(&d.loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&d.files_watch, NULL);
     pfl_service_fini(&d.service);
     close_loop(&d);
     return rc;

@@ -24,6 +24,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -66,6 +67,9 @@ static struct {
     uint64_t wary_until_ms;
     struct creation list[CREATIONS_MAX];
 } creations = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static unsigned busy; /* the loop's: jobs and closings that have not ended */
+static atomic_uint_fast64_t progress;
 
 struct pfl_disk_file {
     struct pfl_wakeup_note note; /* first: on_note casts */
@@ -117,6 +121,7 @@ static int write_all(int fd, struct pfl_span bytes, uint64_t *written)
             return n < 0 ? errno : EIO;
         at += (size_t)n;
         *written += (uint64_t)n;
+        atomic_fetch_add_explicit(&progress, 1, memory_order_relaxed);
     }
     return 0;
 }
@@ -184,6 +189,7 @@ static struct pfl_disk_result do_job(struct pfl_disk_file *file, const struct pf
     struct pfl_disk_result result = {0};
 
     for (size_t i = 0; i < job->steps_len; i++) {
+        atomic_fetch_add_explicit(&progress, 1, memory_order_relaxed);
         if (result.error == 0)
             result.error = do_step(file, &job->steps[i], &result);
         else if (job->steps[i].kind == PFL_DISK_CLOSE)
@@ -268,6 +274,7 @@ static void on_note(struct pfl_wakeup_note *note)
     file->has_result = false;
     file->is_posted = false;
     uv_mutex_unlock(&file->lock);
+    busy -= (unsigned)has_result + has_left;
     if (has_left) {
         (void)uv_thread_join(&file->thread);
         pfl_wakeup_release(file->wakeup);
@@ -463,6 +470,7 @@ static void submit(struct pfl_disk_file *file, const struct pfl_disk_job *job)
     file->has_job = true;
     uv_cond_signal(&file->wake);
     uv_mutex_unlock(&file->lock);
+    busy++;
 }
 
 static void close_file(struct pfl_disk_file *file)
@@ -472,6 +480,17 @@ static void close_file(struct pfl_disk_file *file)
     file->is_closing = true;
     uv_cond_signal(&file->wake);
     uv_mutex_unlock(&file->lock);
+    busy++;
+}
+
+unsigned pfl_disk_port_get_busy(void)
+{
+    return busy;
+}
+
+uint64_t pfl_disk_port_get_progress(void)
+{
+    return atomic_load_explicit(&progress, memory_order_relaxed);
 }
 
 /* Descriptors may be duplicated while the thread waits for a job, or starts, which others can

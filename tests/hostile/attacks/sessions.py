@@ -11,13 +11,13 @@ import subprocess
 import tempfile
 import time
 
-from world import GROUP, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field, fields, get_slowness
+from world import GROUP, LIMIT_S, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
            "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
-           "stopped_filter", "costly_requests", "operators_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
+           "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
 
 
@@ -265,6 +265,42 @@ def stopped_filter(build):
     return ", ".join(stop_within(build, pattern, packet) for pattern, packet in (
         (".*.*.*.*[bd]", field(900, "a" * 200) * 150),  # of many strings, each of which takes a filter long
         (".*?.*?a*+[bd]", field(900, "a" * 30000))))  # of one, each step at which takes it long
+
+
+def fill_pipe(ready, consumers, producers):
+    """Sessions that write into a pipe which nobody reads."""
+    kept, (_, write) = [], os.pipe()
+    packet = fragments(field(900, "a" * 30000))
+    for i in range(5):
+        consumer = Consumer(consumers)
+        why = consumer.enable(field(1, field(1, 8192)) + field(2, field(1, field(1, "s%d" % i)))
+                              + field(8, 1) + field(9, 100), fd=write)
+        if why:
+            raise AssertionError(why)
+        producer = LargePages(producers, "s%d" % i).join()
+        producer.start()
+        for _ in range(10):
+            producer.commit(b"".join(producer.move(producer.put(packet, 1)) for _ in range(8)))
+        kept += [consumer, producer]
+    time.sleep(1)  # a period, and the pipe is full
+    ready()
+
+
+def unread_pipe(build):
+    """nor does a stop wait for a pipe that a session writes into and nobody reads"""
+    with World(build) as world:
+        said = world.attack("member", fill_pipe, world.consumer, world.producer).wait_ready()
+        if said != "ready":
+            raise Failed(said)
+        begin = time.monotonic()
+        world.service.terminate()
+        try:
+            world.service.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise Failed("the service did not stop in %d s" % LIMIT_S) from None
+        if not any("trace-files-abandoned" in line for line in world.log_lines()):
+            raise Failed("the log does not say what was given up: %s" % world.log_lines()[-1])
+        return "the service stopped after %.1f s" % (time.monotonic() - begin)
 
 
 def stop_within(build, pattern, packet):
