@@ -35,7 +35,7 @@ ALLOWED = {
                   ("uv", "protobuf-c", "jansson", "sqlite3", "curl", "libpq")),
     "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent/daemon",
                "agent/supervisor", "agent/probes", "consumer", "collector"), ("uv", "mbedtls", "protobuf-c", "jansson", "cmocka", "zlib",
-               "zstd")),
+               "zstd", "sqlite3", "curl", "libpq")),
 }
 
 # Files of base that the layers below may not have: pure folders return errors and get the time

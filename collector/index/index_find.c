@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Searches in the index. A window of one host is read from an index of (host, begin); a window of
+ * more hosts from one of (begin). The rest of a query is judged row by row, in pages of PAGE rows,
+ * so a search holds one page at a time, and ends with a cursor after PFL_INDEX_SCAN_MAX rows.
+ *
+ *     cursor: 1 byte direction, 8 bytes begin, the id
+ *
+ * Failures: the database's; a cursor that is malformed. Owns nothing. Limits: those of index.h.
+ */
+#include <string.h>
+
+#include "collector/index/index_impl.h"
+#include "collector/index/index_row.h"
+#include "perfleet/segment.fields.h"
+#include "proto/gate/role.h"
+
+#define PAGE 500u
+
+struct search {
+    const struct pfl_index_find *find;
+    const Perfleet__TraceQuery *query;
+    uint64_t now_unix_ns;
+    uint64_t limit;
+    uint64_t found;
+    uint64_t scanned;
+    uint64_t in_page;
+    bool is_oldest_first;
+    bool is_stopped;
+    /* The last row that was looked at. */
+    uint64_t begin_ns;
+    char id[PFL_INDEX_ID_BYTES];
+};
+
+static struct pfl_span span_of(const char *text)
+{
+    return pfl_span_of(text, strlen(text));
+}
+
+/* No patterns: any name. */
+static bool one_fits(char *const *patterns, size_t len, struct pfl_span name)
+{
+    for (size_t i = 0; i < len; i++)
+        if (pfl_pattern_matches(span_of(patterns[i]), name))
+            return true;
+    return len == 0;
+}
+
+/* Whether a field of the segment, which may be repeated, has a text that fits. */
+static bool field_fits(struct pfl_span segment, uint32_t id, const char *pattern)
+{
+    struct pfl_reader reader = pfl_reader_of(segment);
+    struct pfl_field field;
+
+    while (pfl_reader_field(&reader, &field))
+        if (field.id == id && pfl_pattern_matches(span_of(pattern), field.bytes))
+            return true;
+    return false;
+}
+
+static bool any_field_fits(struct pfl_span segment, uint32_t id, char *const *patterns, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (field_fits(segment, id, patterns[i]))
+            return true;
+    return len == 0;
+}
+
+static bool has_field(struct pfl_span segment, uint32_t id, struct pfl_span *ret_bytes)
+{
+    struct pfl_reader reader = pfl_reader_of(segment);
+    struct pfl_field field;
+
+    while (pfl_reader_field(&reader, &field)) {
+        if (field.id != id)
+            continue;
+        *ret_bytes = field.bytes;
+        return true;
+    }
+    return false;
+}
+
+static bool trigger_fits(const Perfleet__TraceQuery *q, struct pfl_span segment)
+{
+    struct pfl_span trigger;
+
+    if (q->n_trigger == 0)
+        return true;
+    return has_field(segment, SEGMENT__TRIGGER, &trigger) &&
+           any_field_fits(trigger, SEGMENT_TRIGGER__NAME, q->trigger, q->n_trigger);
+}
+
+static bool id_fits(const Perfleet__TraceQuery *q, const char *id)
+{
+    for (size_t i = 0; i < q->n_id; i++)
+        if (strcmp(q->id[i], id) == 0)
+            return true;
+    return q->n_id == 0;
+}
+
+static bool labels_fit(const Perfleet__TraceQuery *q, struct pfl_span segment)
+{
+    for (size_t i = 0; i < q->n_label; i++)
+        if (!field_fits(segment, SEGMENT__LABEL, q->label[i]))
+            return false;
+    return true;
+}
+
+static bool row_fits(const Perfleet__TraceQuery *q, const struct pfl_index_row *row)
+{
+    struct pfl_span ignored;
+
+    if (row->state != PFL_INDEX_LIVE || !id_fits(q, row->id) ||
+        !one_fits(q->host, q->n_host, span_of(row->host)) ||
+        !one_fits(q->order, q->n_order, span_of(row->order)) ||
+        (q->orderer != NULL && strcmp(q->orderer, row->orderer) != 0) ||
+        (q->pinned && row->pin_who[0] == '\0'))
+        return false;
+    if (q->lossy && !has_field(row->segment, SEGMENT__LOSS, &ignored) &&
+        !has_field(row->segment, SEGMENT__GAP, &ignored))
+        return false;
+    return labels_fit(q, row->segment) && trigger_fits(q, row->segment) &&
+           any_field_fits(row->segment, SEGMENT__DATA_SOURCE, q->data_source, q->n_data_source);
+}
+
+static bool on_found(void *user, const struct pfl_sql_row *sql_row)
+{
+    struct search *search = user;
+    struct pfl_index_row_texts texts;
+    struct pfl_index_row row;
+
+    pfl_index_row_read(sql_row, &texts, &row);
+    search->in_page++;
+    search->scanned++;
+    search->begin_ns = row.begin_unix_ns;
+    memcpy(search->id, texts.id, sizeof(search->id));
+    if (!row_fits(search->query, &row) ||
+        (search->find->is_visible != NULL && !search->find->is_visible(search->find->user, &row)))
+        return true;
+    search->found++;
+    search->is_stopped = !search->find->on_row(search->find->user, &row);
+    return !search->is_stopped && search->found < search->limit;
+}
+
+/* The cursor of a query that is continued, or the place before the first row. */
+static int take_cursor(struct pfl_index *self, struct search *search)
+{
+    const ProtobufCBinaryData *after = &search->query->after;
+    struct pfl_reader reader = pfl_reader_of(pfl_span_of(after->data, after->len));
+    struct pfl_span id;
+
+    if (after->len == 0) {
+        search->begin_ns = search->is_oldest_first ? 0 : INT64_MAX;
+        search->id[0] = search->is_oldest_first ? '\0' : '~';
+        return 0;
+    }
+    if (pfl_reader_u8(&reader) != search->is_oldest_first + 1)
+        return pfl_index_fail(self, PFL_EINVAL, "the cursor is of another query");
+    search->begin_ns = pfl_reader_u64(&reader);
+    id = pfl_reader_bytes(&reader, reader.left);
+    if (reader.failed || id.len == 0 || id.len >= sizeof(search->id) ||
+        memchr(id.data, 0, id.len) != NULL || search->begin_ns > INT64_MAX)
+        return pfl_index_fail(self, PFL_EINVAL, "the cursor is malformed");
+    memcpy(search->id, id.data, id.len);
+    return pfl_index_check_name(self, "the cursor", search->id);
+}
+
+static void give_cursor(const struct search *search, struct pfl_index_cursor *ret_cursor)
+{
+    struct pfl_writer w = pfl_writer_of(ret_cursor->bytes, sizeof(ret_cursor->bytes));
+
+    pfl_writer_u8(&w, search->is_oldest_first + 1);
+    pfl_writer_u64(&w, search->begin_ns);
+    pfl_writer_bytes(&w, search->id, strlen(search->id));
+    ret_cursor->len = sizeof(ret_cursor->bytes) - w.left;
+}
+
+static int find_page(struct pfl_index *self, struct search *search)
+{
+    static const enum pfl_statement statements[2][2] = {
+        {PFL_SQL_FLEET_NEWEST, PFL_SQL_FLEET_OLDEST}, {PFL_SQL_HOST_NEWEST, PFL_SQL_HOST_OLDEST}};
+    const Perfleet__TraceQuery *q = search->query;
+    bool is_host = q->n_host == 1 && strchr(q->host[0], '*') == NULL;
+    char id[PFL_INDEX_ID_BYTES];
+    const struct pfl_sql_value params[] = {
+        pfl_sql_int(q->begin_unix_ns),
+        pfl_sql_int(q->end_unix_ns != 0 ? q->end_unix_ns : INT64_MAX),
+        pfl_sql_int(search->begin_ns),
+        pfl_sql_text(memcpy(id, search->id, sizeof(id))),
+        pfl_sql_int(PAGE),
+        pfl_sql_text(is_host ? q->host[0] : "")};
+    struct pfl_sql_call call = {
+        statements[is_host][search->is_oldest_first], params, is_host ? 6 : 5, on_found, search, 0};
+
+    search->in_page = 0;
+    return pfl_index_run(self, &call);
+}
+
+static int find_ids(struct pfl_index *self, struct search *search)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && !search->is_stopped && i < search->query->n_id; i++) {
+        struct pfl_sql_call call = {PFL_SQL_GET_SEGMENT,
+                                    PFL_INDEX_PARAMS(pfl_sql_text(search->query->id[i])), on_found,
+                                    search, 0};
+
+        rc = pfl_index_check_name(self, "an id", search->query->id[i]);
+        if (rc == 0)
+            rc = pfl_index_run(self, &call);
+    }
+    return rc;
+}
+
+static int check_query(struct pfl_index *self, const Perfleet__TraceQuery *q)
+{
+    for (size_t i = 0; i < q->n_host; i++) {
+        int rc = pfl_index_check_name(self, "a host", q->host[i]);
+
+        if (rc != 0)
+            return rc;
+    }
+    if (q->n_id > PFL_INDEX_LIMIT_MAX)
+        return pfl_index_fail(self, PFL_ELIMIT, "at most %u ids", PFL_INDEX_LIMIT_MAX);
+    return 0;
+}
+
+int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,
+                   struct pfl_index_cursor *ret_cursor)
+{
+    const Perfleet__TraceQuery *q = find->query;
+    struct search search = {.find = find, .query = q, .is_oldest_first = q->oldest_first};
+    bool is_over = false;
+    int rc = check_query(self, q);
+
+    ret_cursor->len = 0;
+    search.limit = q->limit == 0                    ? PFL_INDEX_LIMIT
+                   : q->limit > PFL_INDEX_LIMIT_MAX ? PFL_INDEX_LIMIT_MAX
+                                                    : q->limit;
+    if (rc == 0 && q->n_id != 0) {
+        rc = find_ids(self, &search);
+        return rc == 0 && search.is_stopped ? PFL_ECLOSED : rc;
+    }
+    if (rc == 0)
+        rc = take_cursor(self, &search);
+    while (rc == 0 && !is_over && !search.is_stopped && search.found < search.limit &&
+           search.scanned < PFL_INDEX_SCAN_MAX) {
+        rc = find_page(self, &search);
+        is_over = search.in_page < PAGE && search.found < search.limit;
+    }
+    if (rc == 0 && !is_over)
+        give_cursor(&search, ret_cursor);
+    return rc == 0 && search.is_stopped ? PFL_ECLOSED : rc;
+}
+
+/* -- rows by id and by state -- */
+
+struct each {
+    pfl_index_on_row on_row;
+    void *user;
+    uint64_t count;
+};
+
+static bool on_each(void *user, const struct pfl_sql_row *sql_row)
+{
+    struct each *each = user;
+    struct pfl_index_row_texts texts;
+    struct pfl_index_row row;
+
+    pfl_index_row_read(sql_row, &texts, &row);
+    each->count++;
+    return each->on_row(each->user, &row);
+}
+
+int pfl_index_get(struct pfl_index *self, const char *id, pfl_index_on_row on_row, void *user)
+{
+    struct each each = {.on_row = on_row, .user = user};
+    struct pfl_sql_call call = {PFL_SQL_GET_SEGMENT, PFL_INDEX_PARAMS(pfl_sql_text(id)), on_each,
+                                &each, 0};
+    int rc = pfl_index_check_name(self, "an id", id);
+
+    if (rc == 0)
+        rc = pfl_index_run(self, &call);
+    if (rc == 0 && each.count == 0)
+        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", id);
+    return rc;
+}
+
+int pfl_index_find_state(struct pfl_index *self, enum pfl_index_state state,
+                         uint64_t before_unix_ns, pfl_index_on_row on_row, void *user)
+{
+    struct each each = {.on_row = on_row, .user = user};
+    struct pfl_sql_call call = {
+        PFL_SQL_FIND_STATE,
+        PFL_INDEX_PARAMS(pfl_sql_int(state), pfl_sql_int(before_unix_ns), pfl_sql_int(PAGE)),
+        on_each, &each, 0};
+
+    return pfl_index_run(self, &call);
+}

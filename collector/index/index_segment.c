@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a segment in the index.
+ *
+ *              reserve          set_live          tombstone           set_gone         forget
+ *     nothing ---------> RESERVED -------> LIVE ------------> TOMBSTONE ------> GONE ------->
+ * nothing |  drop          ^ v                | reserve of a gap, restore nothing          nothing
+ *
+ * A run counts what it has: numbers that are live, that are in gaps, and that were removed. The
+ * first statement of each transaction locks the run, so counts and rows always agree. A number in a
+ * gap that is stored as well counts as stored.
+ *
+ * Failures: the database's; a segment that is malformed. Owns nothing. Limits: those of index.h.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/index/index_impl.h"
+#include "collector/index/index_row.h"
+
+#define LONG_NS UINT64_C(900000000000) /* statements.c has the same number */
+
+static const char *text_of(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+/* -- runs -- */
+
+struct run {
+    const Perfleet__Segment *segment;
+    uint64_t host_id;
+    uint64_t id;
+    bool is_there;
+};
+
+static bool on_id(void *user, const struct pfl_sql_row *row)
+{
+    *(uint64_t *)user = pfl_sql_row_int(row, 0);
+    return true;
+}
+
+static int find_host(struct pfl_index *self, const char *name, uint64_t *ret_id)
+{
+    struct pfl_sql_call add = {PFL_SQL_ADD_HOST, PFL_INDEX_PARAMS(pfl_sql_text(name)), NULL, NULL,
+                               0};
+    struct pfl_sql_call get = {PFL_SQL_GET_HOST, PFL_INDEX_PARAMS(pfl_sql_text(name)), on_id,
+                               ret_id, 0};
+    int rc;
+
+    *ret_id = 0;
+    rc = pfl_index_run(self, &get);
+    if (rc != 0 || *ret_id != 0)
+        return rc;
+    rc = pfl_index_run(self, &add);
+    return rc != 0 ? rc : pfl_index_run(self, &get);
+}
+
+static int lock_run(struct pfl_index *self, struct run *run)
+{
+    const struct pfl_sql_value names[] = {
+        pfl_sql_int(run->host_id), pfl_sql_text(text_of(run->segment->orderer)),
+        pfl_sql_text(run->segment->order), pfl_sql_text(run->segment->incarnation)};
+    struct pfl_sql_call lock = {PFL_SQL_LOCK_RUN, names, 4, on_id, &run->id, 0};
+    struct pfl_sql_call add = {PFL_SQL_ADD_RUN, names, 4, NULL, NULL, 0};
+    int rc;
+
+    run->id = 0;
+    rc = pfl_index_run(self, &lock);
+    if (rc != 0 || run->id != 0)
+        return rc;
+    rc = pfl_index_run(self, &add);
+    return rc != 0 ? rc : pfl_index_run(self, &lock);
+}
+
+static int find_run(struct pfl_index *self, struct run *run)
+{
+    int rc = find_host(self, run->segment->host, &run->host_id);
+
+    return rc != 0 ? rc : lock_run(self, run);
+}
+
+struct counts {
+    int64_t stored;
+    int64_t in_gaps;
+    int64_t removed;
+    int64_t bytes;
+    uint64_t last;
+};
+
+static struct pfl_sql_value signed_int(int64_t v)
+{
+    return (struct pfl_sql_value){PFL_SQL_INT, v, {NULL, 0}};
+}
+
+static int count(struct pfl_index *self, uint64_t run_id, uint64_t host_id,
+                 const struct counts *counts)
+{
+    struct pfl_sql_call run = {
+        PFL_SQL_COUNT_RUN,
+        PFL_INDEX_PARAMS(pfl_sql_int(run_id), signed_int(counts->stored),
+                         signed_int(counts->in_gaps), signed_int(counts->removed),
+                         signed_int(counts->bytes), pfl_sql_int(counts->last)),
+        NULL, NULL, 0};
+    struct pfl_sql_call host = {PFL_SQL_COUNT_HOST,
+                                PFL_INDEX_PARAMS(pfl_sql_int(host_id), signed_int(counts->bytes)),
+                                NULL, NULL, 0};
+    int rc = pfl_index_run(self, &run);
+
+    return rc != 0 || counts->bytes == 0 ? rc : pfl_index_run(self, &host);
+}
+
+/* How many numbers of a range something stands for already. */
+struct cover {
+    uint64_t first;
+    uint64_t last;
+    uint64_t next; /* the first that is not looked at */
+    uint64_t len;
+};
+
+static bool on_range(void *user, const struct pfl_sql_row *row)
+{
+    struct cover *cover = user;
+    uint64_t first = pfl_sql_row_int(row, 0);
+    uint64_t last = pfl_sql_row_int(row, 1);
+
+    first = first < cover->next ? cover->next : first;
+    last = last > cover->last ? cover->last : last;
+    if (first <= last) {
+        cover->len += last - first + 1;
+        cover->next = last + 1;
+    }
+    return true;
+}
+
+static int count_cover(struct pfl_index *self, uint64_t run_id, struct cover *cover)
+{
+    struct pfl_sql_call call = {
+        PFL_SQL_LIST_RANGE,
+        PFL_INDEX_PARAMS(pfl_sql_int(run_id), pfl_sql_int(cover->first), pfl_sql_int(cover->last)),
+        on_range, cover, 0};
+
+    cover->next = cover->first;
+    cover->len = 0;
+    return pfl_index_run(self, &call);
+}
+
+/* -- reserve -- */
+
+struct known {
+    bool is_there;
+    struct pfl_index_place place;
+    uint64_t state;
+    bool is_gap;
+    uint64_t last;
+    uint8_t sha256[32];
+    size_t sha256_len;
+    char collector[PFL_INDEX_NAME_BYTES];
+    uint64_t generation;
+};
+
+struct reserve {
+    const Perfleet__Segment *segment;
+    uint64_t now_unix_ns;
+    struct pfl_index_place *place;
+    enum pfl_index_reserve result;
+    enum pfl_index_state state; /* of a new row */
+    uint64_t stored_unix_ns;
+    struct run run;
+    struct known known;
+};
+
+static bool on_known(void *user, const struct pfl_sql_row *row)
+{
+    struct known *known = user;
+    struct pfl_span sha256 = pfl_sql_row_bytes(row, 5);
+
+    known->is_there = true;
+    (void)pfl_index_row_text(row, 0, known->place.id, sizeof(known->place.id));
+    (void)pfl_index_row_text(row, 1, known->place.key, sizeof(known->place.key));
+    known->state = pfl_sql_row_int(row, 2);
+    known->is_gap = pfl_sql_row_int(row, 3) != 0;
+    known->last = pfl_sql_row_int(row, 4);
+    known->sha256_len = sha256.len <= sizeof(known->sha256) ? sha256.len : 0;
+    if (known->sha256_len != 0)
+        memcpy(known->sha256, sha256.data, known->sha256_len);
+    (void)pfl_index_row_text(row, 6, known->collector, sizeof(known->collector));
+    known->generation = pfl_sql_row_int(row, 7);
+    return true;
+}
+
+static uint64_t last_of(const Perfleet__Segment *segment)
+{
+    return segment->gap != NULL && segment->gap->last > segment->number ? segment->gap->last
+                                                                        : segment->number;
+}
+
+static uint64_t end_of(const Perfleet__Segment *segment)
+{
+    return segment->end_unix_ns > segment->begin_unix_ns ? segment->end_unix_ns
+                                                         : segment->begin_unix_ns;
+}
+
+static int add_row(struct pfl_index *self, const struct reserve *r)
+{
+    const Perfleet__Segment *s = r->segment;
+    bool is_gap = s->gap != NULL;
+    struct pfl_span packed;
+    int rc = pfl_index_pack(self, &s->base, PFL_INDEX_SEGMENT_BYTES, &packed);
+    struct pfl_sql_call call;
+
+    if (rc != 0)
+        return rc;
+    call = (struct pfl_sql_call){
+        PFL_SQL_ADD_SEGMENT,
+        PFL_INDEX_PARAMS(
+            pfl_sql_text(r->place->id), pfl_sql_int(r->run.id), pfl_sql_int(r->run.host_id),
+            pfl_sql_int(s->number), pfl_sql_int(last_of(s)), pfl_sql_int(is_gap),
+            pfl_sql_int(end_of(s) - s->begin_unix_ns > LONG_NS), pfl_sql_int(r->state),
+            pfl_sql_int(s->begin_unix_ns), pfl_sql_int(end_of(s)),
+            pfl_sql_int(is_gap ? 0 : s->bytes),
+            is_gap ? pfl_sql_null() : pfl_sql_blob(pfl_span_of(s->sha256.data, s->sha256.len)),
+            pfl_sql_text(is_gap ? "" : r->place->key), pfl_sql_blob(packed),
+            pfl_sql_text(self->collector), pfl_sql_int(self->generation),
+            pfl_sql_int(r->now_unix_ns), pfl_sql_int(r->stored_unix_ns)),
+        NULL, NULL, 0};
+    return pfl_index_run(self, &call);
+}
+
+static int reserve_new(struct pfl_index *self, struct reserve *r)
+{
+    struct cover cover = {.first = r->segment->number, .last = last_of(r->segment)};
+    struct counts counts = {.last = cover.last};
+    int rc = count_cover(self, r->run.id, &cover);
+
+    if (rc == 0)
+        rc = add_row(self, r);
+    if (rc != 0)
+        return rc;
+    r->result = PFL_INDEX_RESERVE_NEW;
+    if (r->segment->gap != NULL) {
+        counts.in_gaps = (int64_t)(cover.last - cover.first + 1 - cover.len);
+    } else if (r->state == PFL_INDEX_LIVE) {
+        counts.stored = 1;
+        counts.in_gaps = -(int64_t)cover.len;
+        counts.bytes = (int64_t)r->segment->bytes;
+    }
+    return count(self, r->run.id, r->run.host_id, &counts);
+}
+
+static int extend_gap(struct pfl_index *self, struct reserve *r)
+{
+    struct cover cover = {.first = r->known.last + 1, .last = last_of(r->segment)};
+    struct counts counts = {.last = cover.last};
+    struct pfl_span packed;
+    struct pfl_sql_call call;
+    int rc = count_cover(self, r->run.id, &cover);
+
+    if (rc == 0)
+        rc = pfl_index_pack(self, &r->segment->base, PFL_INDEX_SEGMENT_BYTES, &packed);
+    if (rc != 0)
+        return rc;
+    counts.in_gaps = (int64_t)(cover.last - cover.first + 1 - cover.len);
+    call = (struct pfl_sql_call){PFL_SQL_EXTEND_GAP,
+                                 PFL_INDEX_PARAMS(pfl_sql_text(r->known.place.id),
+                                                  pfl_sql_int(cover.last), pfl_sql_blob(packed),
+                                                  pfl_sql_int(end_of(r->segment))),
+                                 NULL, NULL, 0};
+    rc = pfl_index_run(self, &call);
+    return rc != 0 ? rc : count(self, r->run.id, r->run.host_id, &counts);
+}
+
+static bool on_any(void *user, const struct pfl_sql_row *row)
+{
+    (void)row;
+    *(bool *)user = true;
+    return true;
+}
+
+/* Whether the collector that reserved it is another one, and alive. */
+static int is_busy(struct pfl_index *self, const struct known *known, bool *ret_is_busy)
+{
+    struct pfl_sql_call call = {PFL_SQL_IS_ALIVE,
+                                PFL_INDEX_PARAMS(pfl_sql_text(known->collector),
+                                                 pfl_sql_int(known->generation),
+                                                 pfl_sql_int(self->void_ms)),
+                                on_any, ret_is_busy, 0};
+
+    *ret_is_busy = false;
+    return strcmp(known->collector, self->collector) == 0 ? 0 : pfl_index_run(self, &call);
+}
+
+static int reserve_again(struct pfl_index *self, struct reserve *r)
+{
+    struct pfl_sql_call call = {
+        PFL_SQL_TAKE_OVER,
+        PFL_INDEX_PARAMS(pfl_sql_text(r->known.place.id), pfl_sql_text(self->collector),
+                         pfl_sql_int(self->generation), pfl_sql_int(r->now_unix_ns)),
+        NULL, NULL, 0};
+    bool is_others = false;
+    int rc = is_busy(self, &r->known, &is_others);
+
+    if (rc != 0)
+        return rc;
+    r->result = is_others ? PFL_INDEX_RESERVE_BUSY : PFL_INDEX_RESERVE_AGAIN;
+    if (is_others)
+        return 0;
+    *r->place = r->known.place;
+    return pfl_index_run(self, &call);
+}
+
+static int reserve_known(struct pfl_index *self, struct reserve *r)
+{
+    const Perfleet__Segment *s = r->segment;
+    bool is_same =
+        r->known.is_gap == (s->gap != NULL) &&
+        (s->gap != NULL || (s->sha256.len == r->known.sha256_len &&
+                            memcmp(s->sha256.data, r->known.sha256, s->sha256.len) == 0));
+
+    /* It was stored, and the host lost it before it could release it: what is stored holds. */
+    if (s->gap != NULL && !r->known.is_gap && r->known.state != PFL_INDEX_RESERVED &&
+        last_of(s) == s->number)
+        is_same = true;
+    if (!is_same) {
+        r->result = PFL_INDEX_RESERVE_CONFLICT;
+        return 0;
+    }
+    if (r->known.state == PFL_INDEX_RESERVED)
+        return reserve_again(self, r);
+    r->result = PFL_INDEX_RESERVE_STORED;
+    *r->place = r->known.place;
+    return r->known.is_gap && last_of(s) > r->known.last ? extend_gap(self, r) : 0;
+}
+
+static int reserve_steps(struct pfl_index *self, void *arg)
+{
+    struct reserve *r = arg;
+    struct pfl_sql_call get = {PFL_SQL_GET_NUMBER, NULL, 2, on_known, &r->known, 0};
+    struct pfl_sql_value number[2];
+    int rc;
+
+    r->run = (struct run){.segment = r->segment};
+    r->known = (struct known){.is_there = false};
+    rc = find_run(self, &r->run);
+    if (rc != 0)
+        return rc;
+    number[0] = pfl_sql_int(r->run.id);
+    number[1] = pfl_sql_int(r->segment->number);
+    get.params = number;
+    rc = pfl_index_run(self, &get);
+    if (rc != 0)
+        return rc;
+    return r->known.is_there ? reserve_known(self, r) : reserve_new(self, r);
+}
+
+static int check_segment(struct pfl_index *self, const Perfleet__Segment *segment)
+{
+    const char *const names[] = {segment->host, segment->orderer, segment->order,
+                                 segment->incarnation};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        int rc = pfl_index_check_name(self, "a name of a segment", names[i]);
+
+        if (rc != 0)
+            return rc;
+    }
+    if (segment->host == NULL || segment->order == NULL || segment->incarnation == NULL ||
+        segment->number == 0)
+        return pfl_index_fail(self, PFL_EINVAL,
+                              "a segment needs host, order, incarnation and number");
+    if (segment->gap == NULL && segment->sha256.len != 32)
+        return pfl_index_fail(self, PFL_EINVAL, "a segment needs a SHA-256");
+    return 0;
+}
+
+int pfl_index_reserve(struct pfl_index *self, const Perfleet__Segment *segment,
+                      uint64_t now_unix_ns, struct pfl_index_place *place,
+                      enum pfl_index_reserve *ret_result)
+{
+    struct reserve r = {.segment = segment, .now_unix_ns = now_unix_ns, .place = place};
+    int rc = check_segment(self, segment);
+
+    r.state = segment->gap != NULL ? PFL_INDEX_LIVE : PFL_INDEX_RESERVED;
+    r.stored_unix_ns = segment->gap != NULL ? now_unix_ns : 0;
+    if (rc == 0)
+        rc = pfl_index_transact(self, reserve_steps, &r);
+    if (rc == 0)
+        *ret_result = r.result;
+    return rc;
+}
+
+static int restore_steps(struct pfl_index *self, void *arg)
+{
+    struct reserve *r = arg;
+    int rc = reserve_steps(self, arg);
+
+    return rc == 0 && r->result != PFL_INDEX_RESERVE_NEW ? PFL_EEXIST : rc;
+}
+
+static int set_pin(struct pfl_index *self, const char *id, const Perfleet__StoredTrace__Pin *pin,
+                   uint64_t *ret_changed)
+{
+    struct pfl_sql_call call = {
+        PFL_SQL_PIN,
+        PFL_INDEX_PARAMS(pfl_sql_text(id),
+                         pfl_sql_text(pin == NULL        ? ""
+                                      : pin->who == NULL ? "?"
+                                                         : pin->who),
+                         pfl_sql_text(pin == NULL ? "" : text_of(pin->reason)),
+                         pfl_sql_int(pin == NULL ? 0 : pin->end_unix_ns)),
+        NULL, NULL, 0};
+    int rc = pfl_index_run(self, &call);
+
+    *ret_changed = call.changed;
+    return rc;
+}
+
+int pfl_index_restore(struct pfl_index *self, const Perfleet__StoredTrace *trace, const char *key)
+{
+    struct pfl_index_place place;
+    struct reserve r = {.segment = trace->segment, .place = &place, .state = PFL_INDEX_LIVE};
+    int rc;
+
+    if (trace->segment == NULL || trace->id == NULL || strlen(trace->id) >= sizeof(place.id) ||
+        strlen(key) >= sizeof(place.key))
+        return pfl_index_fail(self, PFL_EINVAL, "a description needs a segment and an id");
+    (void)snprintf(place.id, sizeof(place.id), "%s", trace->id);
+    (void)snprintf(place.key, sizeof(place.key), "%s", key);
+    r.now_unix_ns = trace->stored_unix_ns;
+    r.stored_unix_ns = trace->stored_unix_ns;
+    rc = check_segment(self, trace->segment);
+    if (rc == 0)
+        rc = pfl_index_transact(self, restore_steps, &r);
+    return rc == 0 && trace->pin != NULL ? pfl_index_pin(self, place.id, trace->pin) : rc;
+}
+
+/* -- live, dropped, deleted -- */
+
+struct moved {
+    const char *id;
+    const struct pfl_index_deletion *deletion;
+    uint64_t now_unix_ns;
+    bool is_there;
+    uint64_t run_id;
+    uint64_t host_id;
+    uint64_t number;
+    uint64_t last;
+    bool is_gap;
+    uint64_t bytes;
+};
+
+static bool on_live(void *user, const struct pfl_sql_row *row)
+{
+    struct moved *moved = user;
+
+    moved->is_there = true;
+    moved->run_id = pfl_sql_row_int(row, 0);
+    moved->host_id = pfl_sql_row_int(row, 1);
+    moved->number = pfl_sql_row_int(row, 2);
+    moved->bytes = pfl_sql_row_int(row, 3);
+    return true;
+}
+
+struct mask {
+    uint64_t number;
+    bool is_in_gap;
+};
+
+static bool on_mask(void *user, const struct pfl_sql_row *row)
+{
+    struct mask *mask = user;
+
+    mask->is_in_gap = mask->is_in_gap || pfl_sql_row_int(row, 1) > mask->number ||
+                      pfl_sql_row_int(row, 0) < mask->number;
+    return true;
+}
+
+static int set_live_steps(struct pfl_index *self, void *arg)
+{
+    struct moved *moved = arg;
+    struct pfl_sql_call call = {
+        PFL_SQL_SET_LIVE,
+        PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(moved->now_unix_ns)), on_live, moved,
+        0};
+    struct mask mask = {0};
+    struct counts counts = {.stored = 1};
+    int rc;
+
+    moved->is_there = false;
+    rc = pfl_index_run(self, &call);
+    if (rc == 0 && !moved->is_there)
+        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such reservation", moved->id);
+    if (rc != 0)
+        return rc;
+    mask.number = moved->number;
+    call = (struct pfl_sql_call){PFL_SQL_LIST_RANGE,
+                                 PFL_INDEX_PARAMS(pfl_sql_int(moved->run_id),
+                                                  pfl_sql_int(moved->number),
+                                                  pfl_sql_int(moved->number)),
+                                 on_mask, &mask, 0};
+    rc = pfl_index_run(self, &call);
+    counts.in_gaps = mask.is_in_gap ? -1 : 0;
+    counts.bytes = (int64_t)moved->bytes;
+    return rc != 0 ? rc : count(self, moved->run_id, moved->host_id, &counts);
+}
+
+int pfl_index_set_live(struct pfl_index *self, const char *id, uint64_t stored_unix_ns)
+{
+    struct moved moved = {.id = id, .now_unix_ns = stored_unix_ns};
+
+    return pfl_index_transact(self, set_live_steps, &moved);
+}
+
+int pfl_index_drop(struct pfl_index *self, const char *id)
+{
+    struct pfl_sql_call call = {PFL_SQL_DROP, PFL_INDEX_PARAMS(pfl_sql_text(id)), NULL, NULL, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+static bool on_tombstone(void *user, const struct pfl_sql_row *row)
+{
+    struct moved *moved = user;
+
+    moved->is_there = true;
+    moved->run_id = pfl_sql_row_int(row, 0);
+    moved->host_id = pfl_sql_row_int(row, 1);
+    moved->number = pfl_sql_row_int(row, 2);
+    moved->last = pfl_sql_row_int(row, 3);
+    moved->is_gap = pfl_sql_row_int(row, 4) != 0;
+    moved->bytes = pfl_sql_row_int(row, 5);
+    return true;
+}
+
+static bool on_state(void *user, const struct pfl_index_row *row)
+{
+    *(bool *)user = row->state == PFL_INDEX_LIVE;
+    return true;
+}
+
+static int explain_refusal(struct pfl_index *self, const char *id)
+{
+    bool is_live = false;
+    int rc = pfl_index_get(self, id, on_state, &is_live);
+
+    if (rc != 0 && rc != PFL_ENOENT)
+        return rc;
+    return is_live ? pfl_index_fail(self, PFL_EPERM, "%s is pinned", id)
+                   : pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", id);
+}
+
+static int tombstone_steps(struct pfl_index *self, void *arg)
+{
+    struct moved *moved = arg;
+    const struct pfl_index_deletion *why = moved->deletion;
+    struct pfl_sql_call call = {
+        PFL_SQL_TOMBSTONE, PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(why->now_unix_ns)),
+        on_tombstone, moved, 0};
+    struct counts counts = {0};
+    int rc;
+
+    moved->is_there = false;
+    rc = pfl_index_run(self, &call);
+    if (rc == 0 && !moved->is_there)
+        rc = explain_refusal(self, moved->id);
+    if (rc != 0)
+        return rc;
+    call = (struct pfl_sql_call){
+        PFL_SQL_ADD_DELETION,
+        PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(why->now_unix_ns),
+                         pfl_sql_text(why->who), pfl_sql_text(why->reason)),
+        NULL, NULL, 0};
+    rc = pfl_index_run(self, &call);
+    /* A gap stays one: what was lost at the host was never stored. */
+    if (rc != 0 || moved->is_gap)
+        return rc;
+    counts.stored = -1;
+    counts.removed = 1;
+    counts.bytes = -(int64_t)moved->bytes;
+    return count(self, moved->run_id, moved->host_id, &counts);
+}
+
+int pfl_index_tombstone(struct pfl_index *self, const char *id,
+                        const struct pfl_index_deletion *deletion)
+{
+    struct moved moved = {.id = id, .deletion = deletion};
+    int rc = pfl_index_check_name(self, "an id", id);
+
+    if (rc == 0)
+        rc = pfl_index_check_name(self, "who deletes", deletion->who);
+    if (rc == 0)
+        rc = pfl_index_check_name(self, "the reason", deletion->reason);
+    return rc != 0 ? rc : pfl_index_transact(self, tombstone_steps, &moved);
+}
+
+int pfl_index_set_gone(struct pfl_index *self, const char *id, uint64_t now_unix_ns)
+{
+    struct pfl_sql_call call = {PFL_SQL_SET_GONE,
+                                PFL_INDEX_PARAMS(pfl_sql_text(id), pfl_sql_int(now_unix_ns)), NULL,
+                                NULL, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+struct forget {
+    uint64_t before_unix_ns;
+    uint64_t count;
+};
+
+static int forget_steps(struct pfl_index *self, void *arg)
+{
+    struct forget *forget = arg;
+    struct pfl_sql_call call = {
+        PFL_SQL_FORGET, PFL_INDEX_PARAMS(pfl_sql_int(forget->before_unix_ns)), NULL, NULL, 0};
+    int rc = pfl_index_run(self, &call);
+
+    forget->count = call.changed;
+    if (rc != 0)
+        return rc;
+    call.statement = PFL_SQL_FORGET_DELETIONS;
+    rc = pfl_index_run(self, &call);
+    forget->count += call.changed;
+    return rc;
+}
+
+int pfl_index_forget(struct pfl_index *self, uint64_t before_unix_ns, uint64_t *ret_count)
+{
+    struct forget forget = {.before_unix_ns = before_unix_ns};
+    int rc = pfl_index_transact(self, forget_steps, &forget);
+
+    *ret_count = forget.count;
+    return rc;
+}
+
+/* -- pins -- */
+
+static int pin(struct pfl_index *self, const char *id, const Perfleet__StoredTrace__Pin *what)
+{
+    uint64_t changed = 0;
+    int rc = pfl_index_check_name(self, "an id", id);
+
+    if (rc == 0)
+        rc = set_pin(self, id, what, &changed);
+    if (rc == 0 && changed == 0)
+        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", id);
+    return rc;
+}
+
+int pfl_index_pin(struct pfl_index *self, const char *id, const Perfleet__StoredTrace__Pin *what)
+{
+    int rc = pfl_index_check_name(self, "who pins", what->who);
+
+    if (rc == 0)
+        rc = pfl_index_check_name(self, "the reason", what->reason);
+    return rc != 0 ? rc : pin(self, id, what);
+}
+
+int pfl_index_unpin(struct pfl_index *self, const char *id)
+{
+    return pin(self, id, NULL);
+}
+
+int pfl_index_keep(struct pfl_index *self, const char *id, uint64_t until_unix_ns)
+{
+    struct pfl_sql_call call = {PFL_SQL_KEEP,
+                                PFL_INDEX_PARAMS(pfl_sql_text(id), pfl_sql_int(until_unix_ns)),
+                                NULL, NULL, 0};
+    int rc = pfl_index_check_name(self, "an id", id);
+
+    if (rc == 0)
+        rc = pfl_index_run(self, &call);
+    if (rc == 0 && call.changed == 0)
+        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", id);
+    return rc;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schema and the statements: see statements.h. Tables only; cannot fail.
+ *
+ *   host 1--n run 1--n segment         collector 1--n lease
+ *   orders 1--n host_state, 1--1 rounds            deletion (the audit)
+ *
+ * A run counts its segments by state, so that "nothing is missing" needs no look at segments.
+ * `is_long` parts segments of more than 15 min from the others: a search for a window looks only 15
+ * min before it among the short ones. Numbers of states: enum pfl_index_state.
+ */
+#include "collector/index/statements.h"
+
+#include <stddef.h>
+
+static const char version_1[] =
+    "CREATE TABLE host(id @ID@, name TEXT NOT NULL UNIQUE, bytes BIGINT NOT NULL DEFAULT 0);"
+    "CREATE TABLE run(id @ID@, host_id BIGINT NOT NULL REFERENCES host(id),"
+    " orderer TEXT NOT NULL, order_name TEXT NOT NULL, incarnation TEXT NOT NULL,"
+    " last BIGINT NOT NULL DEFAULT 0, stored BIGINT NOT NULL DEFAULT 0,"
+    " in_gaps BIGINT NOT NULL DEFAULT 0, removed BIGINT NOT NULL DEFAULT 0,"
+    " bytes BIGINT NOT NULL DEFAULT 0, UNIQUE(host_id, incarnation, orderer, order_name));"
+    "CREATE TABLE segment(id TEXT PRIMARY KEY, run_id BIGINT NOT NULL REFERENCES run(id),"
+    " host_id BIGINT NOT NULL, number BIGINT NOT NULL, last BIGINT NOT NULL,"
+    " is_gap BIGINT NOT NULL, is_long BIGINT NOT NULL, state BIGINT NOT NULL,"
+    " begin_ns BIGINT NOT NULL, end_ns BIGINT NOT NULL, bytes BIGINT NOT NULL,"
+    " sha256 @BLOB@, object_key TEXT NOT NULL, definition @BLOB@, collector TEXT NOT NULL,"
+    " generation BIGINT NOT NULL, changed_ns BIGINT NOT NULL, stored_ns BIGINT NOT NULL,"
+    " keep_ns BIGINT NOT NULL DEFAULT 0, pin_who TEXT NOT NULL DEFAULT '',"
+    " pin_reason TEXT NOT NULL DEFAULT '', pin_end_ns BIGINT NOT NULL DEFAULT 0);"
+    "CREATE UNIQUE INDEX segment_number ON segment(run_id, number);"
+    "CREATE INDEX segment_gap ON segment(run_id, last) WHERE is_gap = 1;"
+    "CREATE INDEX segment_host ON segment(host_id, is_long, begin_ns, id) WHERE state = 1;"
+    "CREATE INDEX segment_fleet ON segment(is_long, begin_ns, id) WHERE state = 1;"
+    "CREATE INDEX segment_state ON segment(state, changed_ns) WHERE state <> 1;"
+    "CREATE TABLE deletion(id @ID@, at_ns BIGINT NOT NULL, segment_id TEXT NOT NULL,"
+    " host TEXT NOT NULL, orderer TEXT NOT NULL, order_name TEXT NOT NULL, number BIGINT NOT NULL,"
+    " bytes BIGINT NOT NULL, who TEXT NOT NULL, reason TEXT NOT NULL);"
+    "CREATE INDEX deletion_at ON deletion(at_ns);"
+    "CREATE TABLE orders(orderer TEXT NOT NULL, name TEXT NOT NULL, generation BIGINT NOT NULL,"
+    " is_paused BIGINT NOT NULL, is_removed BIGINT NOT NULL, definition @BLOB@ NOT NULL,"
+    " PRIMARY KEY(orderer, name));"
+    "CREATE TABLE host_state(host TEXT NOT NULL, orderer TEXT NOT NULL, name TEXT NOT NULL,"
+    " state @BLOB@ NOT NULL, PRIMARY KEY(orderer, name, host));"
+    "CREATE TABLE rounds(orderer TEXT NOT NULL, name TEXT NOT NULL, version BIGINT NOT NULL,"
+    " state @BLOB@ NOT NULL, PRIMARY KEY(orderer, name));"
+    "CREATE TABLE collector(name TEXT PRIMARY KEY, generation BIGINT NOT NULL,"
+    " beat_ms BIGINT NOT NULL);"
+    "CREATE TABLE lease(name TEXT PRIMARY KEY, collector TEXT NOT NULL,"
+    " generation BIGINT NOT NULL);"
+    "CREATE INDEX lease_collector ON lease(collector);";
+
+static const char *const steps[] = {version_1};
+
+#define ROW                                                                                        \
+    "SELECT s.id, s.object_key, h.name, r.orderer, r.order_name, r.incarnation, s.state,"          \
+    " s.number, s.begin_ns, s.end_ns, s.bytes, s.sha256, s.definition, s.stored_ns, s.keep_ns,"    \
+    " s.pin_who, s.pin_reason, s.pin_end_ns "
+#define FROM " FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = s.host_id "
+/* Rows of a window, of short and of long segments, each read in the order of its index. */
+#define FIND_PART(of_host, is_long, from, seek, order)                                             \
+    "SELECT * FROM (SELECT id, begin_ns FROM segment WHERE state = 1 " of_host                     \
+    " AND is_long = " is_long " AND begin_ns >= " from " AND begin_ns < $2 AND end_ns > $1"        \
+    " AND " seek " ORDER BY begin_ns " order ", id " order " LIMIT $5) AS part_" is_long
+#define FIND(of_host, seek, order)                                                                 \
+    ROW "FROM (" FIND_PART(                                                                        \
+        of_host, "0", "$1 - 900000000000", seek,                                                   \
+        order) " UNION ALL " FIND_PART(of_host, "1", "0", seek,                                    \
+                                       order) ") AS found JOIN segment s ON s.id = found.id "      \
+                                              "JOIN run r ON r.id = s.run_id JOIN host h ON h.id " \
+                                              "= s.host_id "                                       \
+                                              "ORDER BY found.begin_ns " order ", found.id " order \
+                                              " LIMIT $5"
+#define OF_HOST "AND host_id = (SELECT id FROM host WHERE name = $6)"
+#define ABOVE   "(begin_ns, id) > ($3, $4)"
+#define BELOW   "(begin_ns, id) < ($3, $4)"
+#define VOID_OR_OWN                                                                                \
+    "(lease.collector = $2 OR NOT EXISTS (SELECT 1 FROM collector c WHERE"                         \
+    " c.name = lease.collector AND c.generation = lease.generation AND c.beat_ms > @NOW@ - $4))"
+
+static const char *const statements[PFL_STATEMENTS] = {
+    [PFL_SQL_GET_VERSION] = "SELECT version FROM perfleet_schema",
+    [PFL_SQL_SET_VERSION] = "UPDATE perfleet_schema SET version = $1",
+    [PFL_SQL_ADD_HOST] = "INSERT INTO host(name) VALUES($1) ON CONFLICT DO NOTHING",
+    [PFL_SQL_GET_HOST] = "SELECT id FROM host WHERE name = $1",
+    [PFL_SQL_ADD_RUN] = "INSERT INTO run(host_id, orderer, order_name, incarnation)"
+                        " VALUES($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+    /* An update that changes nothing: the run's transactions come one after the other. */
+    [PFL_SQL_LOCK_RUN] = "UPDATE run SET last = last WHERE host_id = $1 AND orderer = $2"
+                         " AND order_name = $3 AND incarnation = $4 RETURNING id, last",
+    [PFL_SQL_COUNT_RUN] = "UPDATE run SET stored = stored + $2, in_gaps = in_gaps + $3,"
+                          " removed = removed + $4, bytes = bytes + $5,"
+                          " last = CASE WHEN last < $6 THEN $6 ELSE last END WHERE id = $1",
+    [PFL_SQL_COUNT_HOST] = "UPDATE host SET bytes = bytes + $2 WHERE id = $1",
+    [PFL_SQL_LIST_RUNS] = "SELECT h.name, r.orderer, r.order_name, r.incarnation, r.last, r.stored,"
+                          " r.in_gaps, r.removed, r.bytes FROM run r JOIN host h"
+                          " ON h.id = r.host_id ORDER BY h.name, r.orderer, r.order_name,"
+                          " r.incarnation",
+    [PFL_SQL_ADD_SEGMENT] =
+        "INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
+        " end_ns, bytes, sha256, object_key, definition, collector, generation, changed_ns,"
+        " stored_ns) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,"
+        " $17, $18)",
+    [PFL_SQL_GET_NUMBER] =
+        "SELECT s.id, s.object_key, s.state, s.is_gap, s.last, s.sha256, s.collector, s.generation"
+        " FROM segment s WHERE run_id = $1 AND number = $2",
+    [PFL_SQL_TAKE_OVER] = "UPDATE segment SET collector = $2, generation = $3, changed_ns = $4"
+                          " WHERE id = $1",
+    [PFL_SQL_EXTEND_GAP] = "UPDATE segment SET last = $2, definition = $3, end_ns = $4, bytes = 0"
+                           " WHERE id = $1",
+    /* Numbers of a run from $2 to $3 that are stored, were stored, or are in a gap. */
+    [PFL_SQL_LIST_RANGE] =
+        "SELECT number, last FROM segment WHERE run_id = $1 AND number BETWEEN $2 AND $3"
+        " AND state <> 0 UNION SELECT number, last FROM segment WHERE run_id = $1 AND is_gap = 1 "
+        "AND last >= $2"
+        " AND number <= $3 ORDER BY number, last",
+    [PFL_SQL_SET_LIVE] = "UPDATE segment SET state = 1, stored_ns = $2, changed_ns = $2"
+                         " WHERE id = $1 AND state = 0 RETURNING run_id, host_id, number, bytes",
+    [PFL_SQL_DROP] = "DELETE FROM segment WHERE id = $1 AND state = 0",
+    [PFL_SQL_GET_SEGMENT] = ROW FROM "WHERE s.id = $1",
+    [PFL_SQL_FIND_STATE] = ROW FROM "WHERE s.state = $1 AND s.state <> 1 AND s.changed_ns < $2"
+                                    " ORDER BY s.changed_ns LIMIT $3",
+    [PFL_SQL_HOST_NEWEST] = FIND(OF_HOST, BELOW, "DESC"),
+    [PFL_SQL_HOST_OLDEST] = FIND(OF_HOST, ABOVE, "ASC"),
+    [PFL_SQL_FLEET_NEWEST] = FIND("", BELOW, "DESC"),
+    [PFL_SQL_FLEET_OLDEST] = FIND("", ABOVE, "ASC"),
+    [PFL_SQL_TOMBSTONE] =
+        "UPDATE segment SET state = 2, changed_ns = $2 WHERE id = $1 AND state = 1"
+        " AND (pin_who = '' OR (pin_end_ns <> 0 AND pin_end_ns <= $2))"
+        " RETURNING run_id, host_id, number, last, is_gap, bytes",
+    [PFL_SQL_SET_GONE] = "UPDATE segment SET state = 3, changed_ns = $2, definition = NULL"
+                         " WHERE id = $1 AND state = 2",
+    [PFL_SQL_FORGET] = "DELETE FROM segment WHERE state = 3 AND state <> 1 AND changed_ns < $1",
+    [PFL_SQL_ADD_DELETION] =
+        "INSERT INTO deletion(at_ns, segment_id, host, orderer, order_name, number, bytes, who,"
+        " reason) SELECT $2, $1, h.name, r.orderer, r.order_name, s.number, s.bytes, $3, $4" FROM
+        "WHERE s.id = $1",
+    [PFL_SQL_FORGET_DELETIONS] = "DELETE FROM deletion WHERE at_ns < $1",
+    [PFL_SQL_LIST_DELETIONS] = "SELECT at_ns, segment_id, host, orderer, order_name, number, bytes,"
+                               " who, reason FROM deletion WHERE at_ns >= $1 ORDER BY at_ns, id"
+                               " LIMIT $2",
+    [PFL_SQL_PIN] = "UPDATE segment SET pin_who = $2, pin_reason = $3, pin_end_ns = $4"
+                    " WHERE id = $1 AND state = 1",
+    [PFL_SQL_KEEP] = "UPDATE segment SET keep_ns = CASE WHEN keep_ns < $2 THEN $2 ELSE keep_ns END"
+                     " WHERE id = $1 AND state = 1",
+    [PFL_SQL_PUT_ORDER] =
+        "INSERT INTO orders(orderer, name, generation, is_paused, is_removed, definition)"
+        " VALUES($1, $2, 1, $3, 0, $4) ON CONFLICT(orderer, name) DO UPDATE SET"
+        " generation = orders.generation + 1, is_paused = excluded.is_paused, is_removed = 0,"
+        " definition = excluded.definition RETURNING generation",
+    [PFL_SQL_PAUSE_ORDER] = "UPDATE orders SET is_paused = $3 WHERE orderer = $1 AND name = $2"
+                            " AND is_removed = 0",
+    [PFL_SQL_REMOVE_ORDER] = "UPDATE orders SET is_removed = 1 WHERE orderer = $1 AND name = $2"
+                             " AND is_removed = 0",
+    [PFL_SQL_LIST_ORDERS] = "SELECT orderer, name, generation, is_paused, definition FROM orders"
+                            " WHERE is_removed = 0 ORDER BY orderer, name",
+    [PFL_SQL_SET_HOST_STATE] =
+        "INSERT INTO host_state(host, orderer, name, state) VALUES($1, $2, $3, $4)"
+        " ON CONFLICT(orderer, name, host) DO UPDATE SET state = excluded.state",
+    [PFL_SQL_REMOVE_HOST_STATE] = "DELETE FROM host_state WHERE host = $1 AND orderer = $2"
+                                  " AND name = $3",
+    [PFL_SQL_REMOVE_HOST_STATES] = "DELETE FROM host_state WHERE orderer = $1 AND name = $2",
+    [PFL_SQL_LIST_HOST_STATES] = "SELECT host, orderer, name, state FROM host_state"
+                                 " WHERE orderer = $1 AND ($2 = '' OR name = $2)"
+                                 " ORDER BY name, host",
+    [PFL_SQL_ADD_ROUNDS] = "INSERT INTO rounds(orderer, name, version, state) VALUES($1, $2, 1, $3)"
+                           " ON CONFLICT DO NOTHING",
+    [PFL_SQL_SET_ROUNDS] = "UPDATE rounds SET version = version + 1, state = $4"
+                           " WHERE orderer = $1 AND name = $2 AND version = $3",
+    [PFL_SQL_REMOVE_ROUNDS] = "DELETE FROM rounds WHERE orderer = $1 AND name = $2",
+    [PFL_SQL_GET_ROUNDS] = "SELECT version, state FROM rounds WHERE orderer = $1 AND name = $2",
+    [PFL_SQL_JOIN] = "INSERT INTO collector(name, generation, beat_ms) VALUES($1, 1, @NOW@)"
+                     " ON CONFLICT(name) DO UPDATE SET generation = collector.generation + 1,"
+                     " beat_ms = excluded.beat_ms RETURNING generation",
+    [PFL_SQL_BEAT] = "UPDATE collector SET beat_ms = @NOW@ WHERE name = $1 AND generation = $2",
+    [PFL_SQL_LEAVE] = "UPDATE collector SET beat_ms = 0 WHERE name = $1 AND generation = $2",
+    [PFL_SQL_IS_ALIVE] = "SELECT 1 FROM collector WHERE name = $1 AND generation = $2"
+                         " AND beat_ms > @NOW@ - $3",
+    [PFL_SQL_LEASE] = "INSERT INTO lease(name, collector, generation) VALUES($1, $2, $3)"
+                      " ON CONFLICT(name) DO UPDATE SET collector = excluded.collector,"
+                      " generation = excluded.generation WHERE " VOID_OR_OWN " RETURNING 1",
+    [PFL_SQL_GIVE_LEASE] = "DELETE FROM lease WHERE name = $1 AND collector = $2"
+                           " AND generation = $3",
+    [PFL_SQL_COUNT_LEASES] =
+        "SELECT COUNT(DISTINCT c.name), COUNT(CASE WHEN l.collector = $1 THEN 1 END),"
+        " COUNT(l.name) FROM collector c LEFT JOIN lease l ON l.collector = c.name AND"
+        " l.generation = c.generation WHERE c.beat_ms > @NOW@ - $2",
+};
+
+const char *pfl_statement_get(enum pfl_statement statement)
+{
+    return statements[statement];
+}
+
+const char *pfl_schema_get_step(unsigned from)
+{
+    return from < sizeof(steps) / sizeof(steps[0]) ? steps[from] : NULL;
+}
