@@ -12,6 +12,7 @@ pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)
 pkg_check_modules(libwebsockets REQUIRED IMPORTED_TARGET libwebsockets)
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(libpq REQUIRED IMPORTED_TARGET libpq)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 if(PFL_TESTS OR PFL_BENCH)
     pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib) # undoes what libdeflate did

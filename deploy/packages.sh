@@ -5,7 +5,7 @@
 
 PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libprotobuf-c-dev
     protobuf-c-compiler libdeflate-dev libmbedtls-dev libseccomp-dev libjansson-dev libnghttp2-dev libpcre2-dev libssl-dev
-    libsqlite3-dev libwebsockets-dev libwebsockets-evlib-uv libzstd-dev zlib1g-dev"
+    libpq-dev libsqlite3-dev libwebsockets-dev libwebsockets-evlib-uv libzstd-dev zlib1g-dev"
 # Debian packages, and judging them.
 PFL_PACKAGES_DEB="go-md2man dpkg-dev file"
 PFL_PACKAGES_PACKAGE="$PFL_PACKAGES_DEB lintian systemd"
@@ -15,7 +15,7 @@ PFL_PACKAGES_TOOLS="iproute2 util-linux openssl procps python3"
 PFL_PACKAGES_DEMO="chromium $PFL_PACKAGES_TOOLS"
 # The tests, but for browsers, containers and the gates that are bound to this machine's release (tests/release/run).
 PFL_PACKAGES_RELEASE="ccache clang codespell curl libclang-rt-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
-    socat stunnel4
+    postgresql socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
     $PFL_PACKAGES_TOOLS"
 PFL_PACKAGES_TEST="clang-format clang-tidy debootstrap fish protobuf-compiler tmux zsh $PFL_PACKAGES_RELEASE

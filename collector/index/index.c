@@ -181,6 +181,8 @@ static int open_engine(const struct pfl_index_conf *conf, char *ret_why, struct 
 {
     if (strncmp(conf->where, "sqlite:", 7) == 0)
         return pfl_sql_sqlite_open(conf->where + 7, conf->may_create, ret_why, ret_sql);
+    if (strncmp(conf->where, "postgres:", 9) == 0)
+        return pfl_sql_postgres_open(conf->where + 9, ret_why, ret_sql);
     (void)snprintf(ret_why, PFL_INDEX_WHY_BYTES,
                    "%.200s: begins neither with sqlite: nor with "
                    "postgres:",

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection to PostgreSQL. Statements are prepared when they are first used on a connection.
+ * Numbers and bytes cross it in binary.
+ *
+ * Failures: a connection that is lost is PFL_EAGAIN, and so is a transaction that the server ended
+ * (a deadlock, a shutdown, a timeout); the next transaction, or statement outside of one, connects
+ * again. A server that does not answer is given up by the connection's timeouts: 5 s to connect,
+ * 15 s without an acknowledgement of sent bytes, 30 s for a statement. Conninfo overrides them.
+ *
+ * Owns the connection. Rows of a result are in memory while it is read: statements have limits.
+ */
+#include <libpq-fe.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "collector/index/sql.h"
+
+#define OID_BYTEA    17u
+#define OID_INT8     20u
+#define OID_TEXT     25u
+#define SQLSTATE_MAX 6u
+
+struct postgres_sql {
+    struct pfl_sql base;
+    PGconn *conn; /* owned */
+    bool is_prepared[PFL_STATEMENTS];
+    bool is_in_transaction;
+};
+
+/* The first two or more characters of an SQLSTATE, and what it means here. */
+static const struct {
+    char begin[SQLSTATE_MAX];
+    int rc;
+} meanings[] = {
+    {"53100", PFL_EFULL},  {"23505", PFL_EEXIST}, {"42501", PFL_EPERM}, {"28", PFL_EPERM},
+    {"08", PFL_EAGAIN},    {"40", PFL_EAGAIN},    {"53", PFL_EAGAIN},   {"57", PFL_EAGAIN},
+    {"55P03", PFL_EAGAIN}, {"25006", PFL_EAGAIN}, {"54", PFL_ELIMIT},
+};
+
+static struct postgres_sql *of(struct pfl_sql *base)
+{
+    return (struct postgres_sql *)base;
+}
+
+static void ignore_notice(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+}
+
+/* libpq's text without its line ends. */
+static void note(struct postgres_sql *self, const char *text)
+{
+    size_t len = (size_t)snprintf(self->base.why, sizeof(self->base.why), "PostgreSQL: %s", text);
+
+    if (len >= sizeof(self->base.why))
+        len = sizeof(self->base.why) - 1;
+    while (len > 0 && self->base.why[len - 1] == '\n')
+        self->base.why[--len] = '\0';
+    for (size_t i = 0; i < len; i++)
+        if (self->base.why[i] == '\n')
+            self->base.why[i] = ' ';
+}
+
+static int judge(const char *sqlstate)
+{
+    for (size_t i = 0; sqlstate != NULL && i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (strncmp(sqlstate, meanings[i].begin, strlen(meanings[i].begin)) == 0)
+            return meanings[i].rc;
+    return PFL_EIO;
+}
+
+static int fail(struct postgres_sql *self, const PGresult *result)
+{
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+    note(self, sqlstate != NULL ? PQresultErrorMessage(result) : PQerrorMessage(self->conn));
+    if (PQstatus(self->conn) != CONNECTION_OK)
+        return PFL_EAGAIN;
+    return judge(sqlstate);
+}
+
+/* Before a transaction, or a statement outside of one: a connection that was lost is made again. */
+static int connect_again(struct postgres_sql *self)
+{
+    if (PQstatus(self->conn) == CONNECTION_OK)
+        return 0;
+    memset(self->is_prepared, 0, sizeof(self->is_prepared));
+    PQreset(self->conn);
+    if (PQstatus(self->conn) == CONNECTION_OK)
+        return 0;
+    note(self, PQerrorMessage(self->conn));
+    return PFL_EAGAIN;
+}
+
+static int check(struct postgres_sql *self, PGresult *result, struct pfl_sql_call *call)
+{
+    struct pfl_sql_row row = {.sql = &self->base, .result = result};
+    ExecStatusType status = PQresultStatus(result);
+    uint64_t changed = 0;
+    bool is_more = call->on_row != NULL;
+
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+        return fail(self, result);
+    for (const char *c = PQcmdTuples(result); *c >= '0' && *c <= '9'; c++)
+        changed = changed * 10 + (uint64_t)(*c - '0');
+    call->changed = changed;
+    for (row.number = 0; is_more && row.number < PQntuples(result); row.number++)
+        is_more = call->on_row(call->user, &row);
+    return 0;
+}
+
+static int prepare(struct postgres_sql *self, const struct pfl_sql_call *call, const char *name)
+{
+    static const Oid oids[] = {[PFL_SQL_NULL] = 0,
+                               [PFL_SQL_INT] = OID_INT8,
+                               [PFL_SQL_TEXT] = OID_TEXT,
+                               [PFL_SQL_BLOB] = OID_BYTEA};
+    char text[PFL_STATEMENT_MAX_BYTES];
+    Oid types[PFL_SQL_PARAMS];
+    PGresult *result;
+    int rc = 0;
+
+    for (size_t i = 0; i < call->len; i++)
+        types[i] = oids[call->params[i].kind];
+    if (pfl_sql_translate(self->base.engine, pfl_statement_get(call->statement), text,
+                          sizeof(text)) != 0)
+        return PFL_ELIMIT;
+    result = PQprepare(self->conn, name, text, (int)call->len, types);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        rc = fail(self, result);
+    PQclear(result);
+    self->is_prepared[call->statement] = rc == 0;
+    return rc;
+}
+
+static PGresult *execute(struct postgres_sql *self, const struct pfl_sql_call *call,
+                         const char *name)
+{
+    uint64_t numbers[PFL_SQL_PARAMS];
+    const char *values[PFL_SQL_PARAMS];
+    int lens[PFL_SQL_PARAMS];
+    int formats[PFL_SQL_PARAMS];
+
+    for (size_t i = 0; i < call->len; i++) {
+        const struct pfl_sql_value *value = &call->params[i];
+
+        numbers[i] = __builtin_bswap64((uint64_t)value->number);
+        values[i] = (const char *)value->bytes.data;
+        lens[i] = (int)value->bytes.len;
+        formats[i] = 1;
+        if (value->kind == PFL_SQL_INT) {
+            values[i] = (const char *)&numbers[i];
+            lens[i] = sizeof(numbers[i]);
+        } else if (value->kind != PFL_SQL_NULL && value->bytes.len == 0) {
+            values[i] = ""; /* not NULL */
+        }
+    }
+    return PQexecPrepared(self->conn, name, (int)call->len, values, lens, formats, 1);
+}
+
+static int run(struct pfl_sql *base, struct pfl_sql_call *call)
+{
+    struct postgres_sql *self = of(base);
+    char name[16];
+    PGresult *result;
+    int rc = self->is_in_transaction ? 0 : connect_again(self);
+
+    call->changed = 0;
+    if (rc != 0 || call->len > PFL_SQL_PARAMS)
+        return rc != 0 ? rc : PFL_ELIMIT;
+    (void)snprintf(name, sizeof(name), "s%d", (int)call->statement);
+    if (!self->is_prepared[call->statement])
+        rc = prepare(self, call, name);
+    if (rc != 0)
+        return rc;
+    result = execute(self, call, name);
+    rc = check(self, result, call);
+    PQclear(result);
+    return rc;
+}
+
+static int script(struct pfl_sql *base, const char *text)
+{
+    struct postgres_sql *self = of(base);
+    struct pfl_sql_call call = {.on_row = NULL};
+    bool is_end = strcmp(text, "COMMIT") == 0 || strcmp(text, "ROLLBACK") == 0;
+    PGresult *result;
+    int rc = self->is_in_transaction ? 0 : connect_again(self);
+
+    if (rc != 0)
+        return rc;
+    result = PQexec(self->conn, text);
+    rc = check(self, result, &call);
+    /* A commit of a transaction that failed is a rollback. */
+    if (rc == 0 && strcmp(text, "COMMIT") == 0 && strcmp(PQcmdStatus(result), "COMMIT") != 0)
+        rc = PFL_EAGAIN;
+    PQclear(result);
+    self->is_in_transaction = !is_end && (self->is_in_transaction || rc == 0);
+    return rc;
+}
+
+/* Integers of any width. */
+static int64_t get_int(const struct pfl_sql_row *row, unsigned column)
+{
+    const PGresult *result = row->result;
+    const unsigned char *bytes =
+        (const unsigned char *)PQgetvalue(result, row->number, (int)column);
+    int len = PQgetlength(result, row->number, (int)column);
+    uint64_t v = len > 0 && (bytes[0] & 0x80) != 0 ? UINT64_MAX : 0;
+
+    for (int i = 0; i < len && i < 8; i++)
+        v = v << 8 | bytes[i];
+    return (int64_t)v;
+}
+
+static struct pfl_span get_bytes(const struct pfl_sql_row *row, unsigned column)
+{
+    const PGresult *result = row->result;
+
+    return pfl_span_of(PQgetvalue(result, row->number, (int)column),
+                       (size_t)PQgetlength(result, row->number, (int)column));
+}
+
+static void close_sql(struct pfl_sql *base)
+{
+    PQfinish(of(base)->conn);
+    pfl_mem_free(base);
+}
+
+static const struct pfl_sql_engine engine = {
+    .close = close_sql,
+    .run = run,
+    .script = script,
+    .get_int = get_int,
+    .get_bytes = get_bytes,
+    .begin = "BEGIN",
+    .lock = "SELECT pg_advisory_xact_lock(5782216490214)",
+    .id_type = "BIGSERIAL PRIMARY KEY",
+    .blob_type = "BYTEA",
+    .now_ms = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+};
+
+int pfl_sql_postgres_open(const char *where, char *ret_why, struct pfl_sql **ret_sql)
+{
+    static const char *const names[] = {"connect_timeout",
+                                        "tcp_user_timeout",
+                                        "application_name",
+                                        "client_encoding",
+                                        "options",
+                                        "dbname",
+                                        NULL};
+    const char *const values[] = {
+        "5", "15000", "perfleet-collector", "UTF8", "-c statement_timeout=30000", where, NULL};
+    struct postgres_sql *self = pfl_mem_zalloc(sizeof(*self));
+    int rc;
+
+    if (self == NULL)
+        return PFL_ENOMEM;
+    self->base.engine = &engine;
+    self->conn = PQconnectdbParams(names, values, 1);
+    if (PQstatus(self->conn) != CONNECTION_OK) {
+        note(self, self->conn != NULL ? PQerrorMessage(self->conn) : "out of memory");
+        (void)snprintf(ret_why, PFL_SQL_WHY_BYTES, "%s", self->base.why);
+        rc = self->conn != NULL ? PFL_EAGAIN : PFL_ENOMEM;
+        close_sql(&self->base);
+        return rc;
+    }
+    (void)PQsetNoticeProcessor(self->conn, ignore_notice, NULL);
+    *ret_sql = &self->base;
+    return 0;
+}
