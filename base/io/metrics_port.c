@@ -49,18 +49,29 @@ struct pfl_metrics_port {
     bool is_closing;
 };
 
+/* Of the port's slots for connections over TLS. */
+enum slot {
+    SLOT_NONE,
+    SLOT_QUEUED, /* the certificate was shown: waits until others are done */
+    SLOT_TAKEN,  /* counted in `served` */
+};
+
+enum request {
+    REQUEST_READING,
+    REQUEST_WAITING, /* for the owner's figures to be fresh */
+    REQUEST_ANSWERED,
+};
+
 struct scraper {
     struct pfl_list node;
     struct pfl_metrics_port *port; /* borrowed: outlives us */
     struct pfl_listener *listener; /* borrowed: lives until we release it */
     struct pfl_stream *stream;     /* owned; NULL once closed */
     bool is_tls;
-    bool is_answered;
-    bool is_waiting; /* for the owner's figures to be fresh */
-    bool is_ended;   /* the peer sends no more */
-    bool is_served;  /* counted */
-    bool is_queued;  /* has shown its certificate, and waits until others are done */
-    uint64_t who;    /* the certificate's share, from then on: base/shares.h */
+    bool is_ended; /* the peer sends no more */
+    enum request request;
+    enum slot slot;
+    uint64_t who; /* the certificate's share, from then on: base/shares.h */
     uv_timer_t timer;
     size_t head_len;
     uint8_t head[PFL_METRICS_REQUEST_MAX_BYTES];
@@ -86,10 +97,9 @@ static void serve_next(struct pfl_metrics_port *p)
     PFL_LIST_EACH (it, &p->connections) {
         struct scraper *s = PFL_CONTAINER_OF(it, struct scraper, node);
 
-        if (!s->is_queued || s->stream == NULL)
+        if (s->slot != SLOT_QUEUED || s->stream == NULL)
             continue;
-        s->is_queued = false;
-        s->is_served = true;
+        s->slot = SLOT_TAKEN;
         p->served++;
         pfl_stream_read_start(s->stream);
         return;
@@ -103,7 +113,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
     pfl_listener_release(s->listener);
     pfl_list_remove(&s->node);
-    if (s->is_served) {
+    if (s->slot == SLOT_TAKEN) {
         p->served--;
         serve_next(p);
     }
@@ -165,7 +175,7 @@ static void send_answer(struct scraper *s, unsigned status, struct pfl_span body
                        status, pfl_metrics_request_words(status), body.len,
                        status == 405 ? "Allow: GET\r\n" : "");
 
-    s->is_answered = true;
+    s->request = REQUEST_ANSWERED;
     iov[0] = (struct iovec){head, (size_t)len};
     iov[1] = (struct iovec){(void *)(uintptr_t)body.data, body.len};
     if (pfl_stream_writev(s->stream, iov, body.len != 0 ? 2 : 1, -1) != 0)
@@ -216,8 +226,9 @@ static void refresh(struct scraper *s)
 {
     struct pfl_metrics_port *p = s->port;
 
-    s->is_waiting = p->conf.refresh != NULL && !p->conf.refresh(p->conf.user);
-    if (!s->is_waiting)
+    if (p->conf.refresh != NULL && !p->conf.refresh(p->conf.user))
+        s->request = REQUEST_WAITING;
+    else
         send_figures(s);
 }
 
@@ -228,9 +239,9 @@ void pfl_metrics_port_go_on(struct pfl_metrics_port *self)
     PFL_LIST_EACH (it, &self->connections) {
         struct scraper *s = PFL_CONTAINER_OF(it, struct scraper, node);
 
-        if (!s->is_waiting || self->is_closing || s->stream == NULL)
+        if (s->request != REQUEST_WAITING || self->is_closing || s->stream == NULL)
             continue;
-        s->is_waiting = false;
+        s->request = REQUEST_READING;
         send_figures(s);
     }
 }
@@ -245,7 +256,7 @@ static void on_data(void *user, struct pfl_span data)
     size_t len = data.len < room ? data.len : room;
     unsigned status;
 
-    if (s->is_answered || s->is_waiting || s->port->is_closing)
+    if (s->request != REQUEST_READING || s->port->is_closing)
         return;
     memcpy(s->head + s->head_len, data.data, len);
     s->head_len += len;
@@ -261,10 +272,9 @@ static void on_eof(void *user)
     struct scraper *s = user;
 
     s->is_ended = true;
-    if (s->is_answered)
+    if (s->request == REQUEST_ANSWERED)
         pfl_stream_close_after_flush(s->stream, PFL_METRICS_PORT_LIFETIME_MS);
-    else if (!s->is_waiting) /* a peer that ended its direction after the request still gets the
-                                answer */
+    else if (s->request == REQUEST_READING) /* after the request, the peer still gets the answer */
         pfl_stream_close(s->stream);
 }
 
@@ -291,7 +301,7 @@ static struct scraper *find_greediest(struct pfl_metrics_port *p, uint64_t who)
     PFL_LIST_EACH (it, &p->connections) {
         struct scraper *s = PFL_CONTAINER_OF(it, struct scraper, node);
 
-        if (s->is_served)
+        if (s->slot == SLOT_TAKEN)
             served[len++] = s;
     }
     most = count_served(all, len, who) + 1; /* with this one */
@@ -317,7 +327,7 @@ static bool make_place(struct scraper *s)
     goes = find_greediest(p, s->who);
     if (goes == NULL)
         return false;
-    goes->is_served = false;
+    goes->slot = SLOT_NONE;
     p->served--;
     if (goes->stream != NULL) {
         tell(goes, "another certificate's scraper took its place: it had the most");
@@ -338,10 +348,10 @@ static void on_ready(void *user)
         return;
     }
     s->who = pfl_shares_hash(id->uri, strlen(id->uri));
-    s->is_served = make_place(s);
-    s->is_queued = !s->is_served;
-    s->port->served += s->is_served;
-    if (s->is_queued)
+    s->slot = make_place(s) ? SLOT_TAKEN : SLOT_QUEUED;
+    if (s->slot == SLOT_TAKEN)
+        s->port->served++;
+    else
         pfl_stream_read_stop(s->stream);
 }
 
@@ -350,7 +360,7 @@ static void on_stream_closed(void *user, int err)
     struct scraper *s = user;
     const char *words = s->is_tls ? pfl_tls_stream_get_error(s->stream) : "";
 
-    if (err != 0 && !s->is_answered && !s->port->is_closing)
+    if (err != 0 && s->request != REQUEST_ANSWERED && !s->port->is_closing)
         tell(s, words[0] != '\0' ? words : pfl_err_str(err));
     s->stream = NULL;
     uv_close((uv_handle_t *)&s->timer, on_timer_closed);
