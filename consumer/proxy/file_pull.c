@@ -103,9 +103,9 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
 
 static void end(struct pfl_file_pull *p)
 {
-    if (p->is_over)
+    if (p->phase == PFL_FILE_PULL_OVER)
         return;
-    p->is_over = true;
+    p->phase = PFL_FILE_PULL_OVER;
     if (fdatasync(p->conf.fd) != 0 && errno == EIO)
         give_up_file(p, errno);
     p->conf.on_finished(p->conf.user);
@@ -124,11 +124,11 @@ static int on_read(void *user, const struct pfl_rpc_reply *reply)
         return rc;
     p->is_busy = false;
     p->had = p->begun;
-    if (p->is_last_read) {
+    if (p->phase == PFL_FILE_PULL_LAST) {
         end(p);
         return 0;
     }
-    if (p->is_finishing)
+    if (p->phase == PFL_FILE_PULL_FINISHING)
         read_out(p);
     else if (p->wanted != p->begun)
         begin(p);
@@ -139,11 +139,12 @@ static int on_read(void *user, const struct pfl_rpc_reply *reply)
 static void read_out(struct pfl_file_pull *p)
 {
     p->is_busy = true;
-    p->is_last_read = p->is_finishing;
+    if (p->phase == PFL_FILE_PULL_FINISHING)
+        p->phase = PFL_FILE_PULL_LAST;
     if (pfl_host_conn_invoke(p->conf.conn, "ReadBuffers", pfl_span_of(NULL, 0), on_read, p) == 0)
         return;
     p->is_busy = false;
-    if (p->is_finishing)
+    if (p->phase == PFL_FILE_PULL_LAST)
         end(p);
 }
 
@@ -161,7 +162,7 @@ static void begin(struct pfl_file_pull *p)
 {
     static const uint8_t args[] = {FLUSH_REQUEST__FLAGS << 3, FLUSH_FLAGS};
 
-    if (p->is_busy || p->is_full || p->is_finishing)
+    if (p->is_busy || p->is_full || p->phase != PFL_FILE_PULL_PERIODIC)
         return;
     p->begun = p->wanted;
     p->is_busy = pfl_host_conn_invoke(p->conf.conn, "Flush", pfl_span_of(args, sizeof(args)),
@@ -181,7 +182,7 @@ void pfl_file_pull_hurry(struct pfl_file_pull *self, uint64_t mark)
 
 bool pfl_file_pull_has(const struct pfl_file_pull *self, uint64_t mark)
 {
-    return self->had >= mark || self->is_full || self->is_over;
+    return self->had >= mark || self->is_full || self->phase == PFL_FILE_PULL_OVER;
 }
 
 void pfl_file_pull_open(struct pfl_file_pull *self, const struct pfl_file_pull_conf *conf)
@@ -196,9 +197,9 @@ void pfl_file_pull_open(struct pfl_file_pull *self, const struct pfl_file_pull_c
 
 void pfl_file_pull_finish(struct pfl_file_pull *self)
 {
-    if (self->is_finishing)
+    if (self->phase != PFL_FILE_PULL_PERIODIC)
         return;
-    self->is_finishing = true;
+    self->phase = PFL_FILE_PULL_FINISHING;
     uv_timer_stop(&self->timer);
     if (!self->is_busy)
         read_out(self);

@@ -25,6 +25,13 @@ struct pfl_file_pull_conf {
     void *user;
 };
 
+enum pfl_file_pull_phase {
+    PFL_FILE_PULL_PERIODIC,
+    PFL_FILE_PULL_FINISHING, /* the session has ended; an earlier read-out may be in progress */
+    PFL_FILE_PULL_LAST,      /* reads what is left */
+    PFL_FILE_PULL_OVER,
+};
+
 struct pfl_file_pull {
     struct pfl_file_pull_conf conf;
     uv_timer_t timer;
@@ -34,11 +41,9 @@ struct pfl_file_pull {
                         and that is in the file */
     uint64_t begun;
     uint64_t had;
+    enum pfl_file_pull_phase phase;
     bool is_busy; /* a flush or read-out is in progress */
     bool is_full;
-    bool is_finishing;
-    bool is_last_read; /* requested after the session had ended */
-    bool is_over;
     bool is_open; /* the timer */
     void (*on_closed)(void *user);
 };

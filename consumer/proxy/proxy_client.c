@@ -151,7 +151,7 @@ static void leave(struct pfl_proxy_client *c)
 {
     if (c->is_closing || c->is_leaving)
         return;
-    if (!c->has_pull || c->pull.is_over || c->conn == NULL) {
+    if (!c->has_pull || c->pull.phase == PFL_FILE_PULL_OVER || c->conn == NULL) {
         close_client(c);
         return;
     }

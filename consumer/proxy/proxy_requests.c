@@ -85,7 +85,7 @@ static int await_end(struct pfl_proxy_client *guest, struct pfl_rpc_request requ
 
     owner->end_request = request;
     owner->has_end_request = true;
-    return owner->pull.is_over ? pfl_proxy_client_reply_end(owner) : 0;
+    return owner->pull.phase == PFL_FILE_PULL_OVER ? pfl_proxy_client_reply_end(owner) : 0;
 }
 
 static int on_enable_tracing(void *user, struct pfl_rpc_request request, struct pfl_span args)
