@@ -22,6 +22,7 @@
 #include "relay/sandbox.h"
 
 #define FORGETTING_MAX_MS 60000u
+#define POLLS_PERIOD_MS   1000u
 
 struct daemon {
     uv_loop_t loop;
@@ -30,6 +31,7 @@ struct daemon {
     struct pfl_log_signals log_signals;
     uv_timer_t deadline;
     uv_timer_t forgetting;                  /* of hosts that left long ago */
+    uv_timer_t polls;                       /* collectors that wait for changes */
     struct pfl_tls_port *port;              /* owned; NULL once closed */
     struct pfl_join_port *join;             /* owned; NULL: none, or closed */
     struct pfl_relay_metrics *metrics;      /* the same */
@@ -57,6 +59,7 @@ static void on_port_closed(void *user)
     pfl_log_signals_close(&d->log_signals);
     uv_close((uv_handle_t *)&d->deadline, NULL);
     uv_close((uv_handle_t *)&d->forgetting, NULL);
+    uv_close((uv_handle_t *)&d->polls, NULL);
 }
 
 static void on_deadline(uv_timer_t *timer)
@@ -76,6 +79,21 @@ static void on_forgetting(uv_timer_t *timer)
 
     if (d->port != NULL)
         pfl_tls_port_forget_old(d->port);
+}
+
+static void on_polls(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+
+    if (d->port != NULL)
+        pfl_tls_port_run_polls(d->port);
+}
+
+static void start_polls(struct daemon *d)
+{
+    (void)uv_timer_init(&d->loop, &d->polls);
+    d->polls.data = d;
+    (void)uv_timer_start(&d->polls, on_polls, POLLS_PERIOD_MS, POLLS_PERIOD_MS);
 }
 
 /* Often enough that a host is forgotten at most a fifth later than at its age. */
@@ -188,6 +206,7 @@ int pfl_relay_daemon_run(const struct pfl_relay_daemon_conf *conf)
     (void)uv_timer_init(&d.loop, &d.deadline);
     d.deadline.data = &d;
     start_forgetting(&d, conf->port.forget_after_ms);
+    start_polls(&d);
     if (rc != 0) {
         pfl_tls_port_close(d.port);
         (void)uv_run(&d.loop, UV_RUN_DEFAULT);

@@ -54,7 +54,7 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 /* Of a spool's stream: the operator for whom the collector manages orders. Relay to agent: that
  * operator may put orders at this host. */
 #define PFL_TUNNEL_H_FOR "perfleet-for"
-/* Of GET of the spools: only what changed since this version; in the answer: the version. */
+/* Of GET of the spools: the version of the answer before: only what changed since. */
 #define PFL_TUNNEL_H_AFTER "perfleet-after"
 /* Relay to agent, with GET of the clock: what the exchange before has measured. */
 #define PFL_TUNNEL_H_CLOCK "perfleet-clock"

@@ -495,6 +495,12 @@ void pfl_tls_port_forget_old(struct pfl_tls_port *self)
         pfl_hub_forget_old(self->hub);
 }
 
+void pfl_tls_port_run_polls(struct pfl_tls_port *self)
+{
+    if (self->hub != NULL)
+        pfl_hub_run_polls(self->hub);
+}
+
 void pfl_tls_port_drain(struct pfl_tls_port *self)
 {
     if (!pfl_connection_table_drain(&self->connections))

@@ -50,6 +50,8 @@ void pfl_tls_port_drain(struct pfl_tls_port *self);
 void pfl_tls_port_close(struct pfl_tls_port *self);
 /* Forgets hosts that left as long ago as the conf says. Call it periodically. */
 void pfl_tls_port_forget_old(struct pfl_tls_port *self);
+/* Answers collectors that wait for changes. Call it about once a second. */
+void pfl_tls_port_run_polls(struct pfl_tls_port *self);
 uint16_t pfl_tls_port_get_number(const struct pfl_tls_port *self);
 unsigned pfl_tls_port_count_connections(const struct pfl_tls_port *self);
 

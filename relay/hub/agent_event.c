@@ -69,12 +69,38 @@ static void take_lost(const json_t *event, struct pfl_agent_event *h)
         h->count = PFL_AGENT_EVENT_LOST_MAX;
 }
 
-bool pfl_agent_event_is_trigger(struct pfl_span line_untrusted)
+static uint64_t number_of(const json_t *event, const char *key)
 {
-    static const char kind[] = "\"kind\":\"trigger\"";
+    json_int_t value = json_integer_value(json_object_get(event, key));
 
-    return line_untrusted.len != 0 &&
-           memmem(line_untrusted.data, line_untrusted.len, kind, sizeof(kind) - 1) != NULL;
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+static void take_spool(const json_t *event, struct pfl_agent_event *h)
+{
+    const char *orders = text_of(event, "orders");
+    size_t len = strspn(orders, "0123456789abcdef");
+
+    h->spool = (struct pfl_host_spool){.is_known = true,
+                                       .segments = number_of(event, "segments"),
+                                       .bytes = number_of(event, "bytes"),
+                                       .oldest_ms = number_of(event, "oldest_ms")};
+    if (len == sizeof(h->spool.orders) - 1 && orders[len] == '\0')
+        memcpy(h->spool.orders, orders, sizeof(h->spool.orders));
+    h->kind = PFL_AGENT_EVENT_SPOOL;
+}
+
+static bool has(struct pfl_span line, const char *text)
+{
+    return line.len != 0 && memmem(line.data, line.len, text, strlen(text)) != NULL;
+}
+
+enum pfl_agent_event_kind pfl_agent_event_guess(struct pfl_span line_untrusted)
+{
+    if (has(line_untrusted, "\"kind\":\"trigger\""))
+        return PFL_AGENT_EVENT_TRIGGER;
+    return has(line_untrusted, "\"kind\":\"spool\"") ? PFL_AGENT_EVENT_SPOOL
+                                                     : PFL_AGENT_EVENT_NOTHING;
 }
 
 void pfl_agent_event_parse(struct pfl_span line_untrusted, struct pfl_agent_event *ret_event)
@@ -91,5 +117,7 @@ void pfl_agent_event_parse(struct pfl_span line_untrusted, struct pfl_agent_even
         take_trigger(event, ret_event);
     else if (strcmp(kind, "lost") == 0)
         take_lost(event, ret_event);
+    else if (strcmp(kind, "spool") == 0)
+        take_spool(event, ret_event);
     json_decref(event);
 }

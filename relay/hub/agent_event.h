@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
+#include "relay/hub/host_inventory.h"
 
 #define PFL_AGENT_EVENT_LINE_BYTES   2048u /* a longer line ends the answer */
 #define PFL_AGENT_EVENT_DETAIL_BYTES 320u
@@ -22,6 +23,7 @@ enum pfl_agent_event_kind {
     PFL_AGENT_EVENT_REFUSED,
     PFL_AGENT_EVENT_TRIGGER,
     PFL_AGENT_EVENT_LOST,
+    PFL_AGENT_EVENT_SPOOL,
 };
 
 struct pfl_agent_event {
@@ -35,10 +37,11 @@ struct pfl_agent_event {
     bool has_at;
     uint64_t at_ms; /* the host's clock (PFL_TUNNEL_H_NOW) when it was raised */
     uint64_t count; /* of lost ones: 1 to PFL_AGENT_EVENT_LOST_MAX */
+    struct pfl_host_spool spool;
 };
 
-/* Is it probably a trigger's? Cheap, and may be wrong. */
-bool pfl_agent_event_is_trigger(struct pfl_span line_untrusted);
+/* TRIGGER or SPOOL if it is probably one, else NOTHING. Cheap, and may be wrong. */
+enum pfl_agent_event_kind pfl_agent_event_guess(struct pfl_span line_untrusted);
 void pfl_agent_event_parse(struct pfl_span line_untrusted, struct pfl_agent_event *ret_event);
 
 #endif

@@ -7,7 +7,8 @@
  * forwarded (trigger_passing.h). Failures: an agent without this request answers 404; malformed
  * lines, and those above the rate, are counted and dropped. After an answer ends the next clock
  * exchange retries. Ownership: a listening is freed when its HTTP/2 stream closes. Limits:
- * PFL_AGENT_EVENT_LINE_BYTES; EVENTS_PER_S, TRIGGERS_PER_S of a host, over all its connections.
+ * PFL_AGENT_EVENT_LINE_BYTES; EVENTS_PER_S, TRIGGERS_PER_S,
+ * SPOOLS_PER_S of a host, over all its connections.
  */
 #include "relay/hub/agent_events.h"
 
@@ -22,6 +23,9 @@
 #define EVENTS_AT_ONCE   500u
 #define TRIGGERS_PER_S   1u
 #define TRIGGERS_AT_ONCE 10u
+/* An agent reports its spool once a second at most. */
+#define SPOOLS_PER_S   2u
+#define SPOOLS_AT_ONCE 20u
 
 struct pfl_agent_events {
     struct pfl_audit_context
@@ -79,11 +83,27 @@ static void take_trigger(struct pfl_agent_events *l, const struct pfl_agent_even
     pfl_trigger_passing_raise(l->triggers, &r);
 }
 
+static void take_spool(struct pfl_agent_events *l, struct pfl_host *host,
+                       const struct pfl_host_spool *spool)
+{
+    bool is_same = host->spool.is_known && host->spool.segments == spool->segments &&
+                   host->spool.bytes == spool->bytes &&
+                   strcmp(host->spool.orders, spool->orders) == 0;
+
+    host->spool = *spool;
+    if (!is_same)
+        pfl_host_inventory_touch(&l->peer->table->inventory, host);
+}
+
 static void take_event(struct pfl_agent_events *l, struct pfl_host *host,
                        const struct pfl_agent_event *h)
 {
     if (h->kind == PFL_AGENT_EVENT_NOTHING || h->kind == PFL_AGENT_EVENT_LOST) {
         host->unheard += h->kind == PFL_AGENT_EVENT_LOST ? h->count : 1;
+        return;
+    }
+    if (h->kind == PFL_AGENT_EVENT_SPOOL) {
+        take_spool(l, host, &h->spool);
         return;
     }
     audit_unheard(l, host);
@@ -97,28 +117,39 @@ static void take_event(struct pfl_agent_events *l, struct pfl_host *host,
             &(struct pfl_audit_context_more){.method = h->method, .detail = h->detail});
 }
 
-/* Triggers have a rate of their own: what operators ask cannot keep them back. */
+/* Triggers and spools have rates of their own: what operators ask cannot keep them back. */
+static struct pfl_token_bucket *bucket_of(struct pfl_host *host, enum pfl_agent_event_kind kind)
+{
+    if (kind == PFL_AGENT_EVENT_TRIGGER)
+        return &host->triggers;
+    return kind == PFL_AGENT_EVENT_SPOOL ? &host->spools : &host->events;
+}
+
+/* False: it is above the rate. */
+static bool take_rate(struct pfl_host *host, struct pfl_token_bucket *bucket, uint64_t now_ms)
+{
+    if (pfl_token_bucket_get(bucket, now_ms) == 0) {
+        host->unheard++;
+        return false;
+    }
+    pfl_token_bucket_take(bucket, 1);
+    return true;
+}
+
 static void take_line(struct pfl_agent_events *l, struct pfl_span line)
 {
     struct pfl_host *host = l->peer->host;
     uint64_t now_ms = pfl_peer_table_get_now_ms(l->peer->table);
-    struct pfl_token_bucket *bucket =
-        pfl_agent_event_is_trigger(line) ? &host->triggers : &host->events;
+    struct pfl_token_bucket *bucket = bucket_of(host, pfl_agent_event_guess(line));
+    struct pfl_token_bucket *real;
     struct pfl_agent_event event;
 
-    if (pfl_token_bucket_get(bucket, now_ms) == 0) {
-        host->unheard++;
+    if (!take_rate(host, bucket, now_ms))
         return;
-    }
-    pfl_token_bucket_take(bucket, 1);
     pfl_agent_event_parse(line, &event);
-    if (event.kind == PFL_AGENT_EVENT_TRIGGER && bucket != &host->triggers) {
-        if (pfl_token_bucket_get(&host->triggers, now_ms) == 0) {
-            host->unheard++;
-            return;
-        }
-        pfl_token_bucket_take(&host->triggers, 1);
-    }
+    real = bucket_of(host, event.kind);
+    if (real != bucket && real != &host->events && !take_rate(host, real, now_ms))
+        return;
     take_event(l, host, &event);
 }
 
@@ -199,6 +230,7 @@ static void set_rates(struct pfl_host *host, uint64_t now_ms)
 {
     pfl_token_bucket_set(&host->events, EVENTS_PER_S, EVENTS_AT_ONCE, now_ms);
     pfl_token_bucket_set(&host->triggers, TRIGGERS_PER_S, TRIGGERS_AT_ONCE, now_ms);
+    pfl_token_bucket_set(&host->spools, SPOOLS_PER_S, SPOOLS_AT_ONCE, now_ms);
 }
 
 static void listen_to(struct pfl_hub_peer *p, struct pfl_h2 *h2,

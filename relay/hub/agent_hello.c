@@ -79,6 +79,7 @@ static void on_hello(void *user, int err, unsigned status, struct pfl_span body)
         return;
     }
     agent->state = PFL_HUB_PEER_INTRODUCED;
+    pfl_host_inventory_touch(&agent->table->inventory, agent->host);
     pfl_stream_table_review(self->streams, agent->host->name);
     pfl_agent_events_start(agent, self->triggers);
 }

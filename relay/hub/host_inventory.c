@@ -27,6 +27,7 @@ void pfl_host_inventory_init(struct pfl_host_inventory *self)
 {
     memset(self, 0, sizeof(*self));
     pfl_list_init(&self->hosts);
+    pfl_list_init(&self->changes);
 }
 
 static size_t bucket_of(const char *name)
@@ -42,6 +43,7 @@ static void free_host(struct pfl_host_inventory *inv, struct pfl_host *h)
         link = &(*link)->next;
     *link = h->next;
     pfl_list_remove(&h->node);
+    pfl_list_remove(&h->change);
     inv->count--;
     json_decref(h->claims);
     pfl_mem_free(h);
@@ -97,6 +99,7 @@ int pfl_host_inventory_join(struct pfl_host_inventory *self, const char *name, v
     pfl_list_append(&self->hosts, &h->node);
     h->peer = peer;
     h->has_clock = false;
+    pfl_host_inventory_touch(self, h);
     *ret_host = h;
     return 0;
 }
@@ -109,6 +112,14 @@ void pfl_host_inventory_leave(struct pfl_host_inventory *self, struct pfl_host *
     host->has_clock = false;
     pfl_list_remove(&host->node);
     pfl_list_append(&self->hosts, &host->node);
+    pfl_host_inventory_touch(self, host);
+}
+
+void pfl_host_inventory_touch(struct pfl_host_inventory *self, struct pfl_host *host)
+{
+    host->version = ++self->version;
+    pfl_list_remove(&host->change);
+    pfl_list_append(&self->changes, &host->change);
 }
 
 void pfl_host_inventory_forget(struct pfl_host_inventory *self, struct pfl_host *host,
@@ -285,6 +296,13 @@ int pfl_host_inventory_take_clock(struct pfl_host *host, struct pfl_span body_un
 
 /* ---- JSON ---- */
 
+static json_t *describe_spool(const struct pfl_host_spool *s)
+{
+    return json_pack("{s:I, s:I, s:I, s:s}", "segments", (json_int_t)s->segments, "bytes",
+                     (json_int_t)s->bytes, "oldest_ms", (json_int_t)s->oldest_ms, "orders",
+                     s->orders);
+}
+
 static json_t *describe(const struct pfl_host *h, uint64_t now_ms)
 {
     double last_seen_s = h->peer != NULL ? 0 : (double)(now_ms - h->seen_ms) / 1000;
@@ -304,6 +322,8 @@ static json_t *describe(const struct pfl_host *h, uint64_t now_ms)
                                   json_pack("{s:I, s:I}", "offset_ns",
                                             (json_int_t)h->clock_offset_ns, "error_ns",
                                             (json_int_t)h->clock_error_ns));
+    if (h->spool.is_known)
+        (void)json_object_set_new(root, "spool", describe_spool(&h->spool));
     if (h->claims != NULL && json_object_update_missing(root, h->claims) != 0) {
         json_decref(root);
         return NULL;
@@ -320,6 +340,25 @@ static int finish(json_t *root, char **ret_json)
         return PFL_ENOMEM;
     *ret_json = text;
     return 0;
+}
+
+int pfl_host_inventory_encode_spool(const struct pfl_host *host, char **ret_json)
+{
+    json_t *boot_id = json_object_get(json_object_get(host->claims, "facts"), "boot_id");
+    json_t *labels = json_object_get(host->claims, "labels");
+    json_t *root = json_pack("{s:s, s:b}", "name", host->name, "is_connected", host->peer != NULL);
+    int rc = root == NULL;
+
+    if (rc == 0 && labels != NULL)
+        rc = json_object_set(root, "labels", labels);
+    if (rc == 0 && json_is_string(boot_id))
+        rc = json_object_set(root, "boot_id", boot_id);
+    if (rc == 0 && host->spool.is_known)
+        rc = json_object_set_new(root, "spool", describe_spool(&host->spool));
+    if (rc == 0)
+        return finish(root, ret_json);
+    json_decref(root);
+    return PFL_ENOMEM;
 }
 
 static int append_text(struct pfl_buf *text, const char *more)

@@ -24,10 +24,23 @@
 #define PFL_HOST_INVENTORY_HELLO_BYTES 16384u
 #define PFL_HOST_INVENTORY_TEXT_MAX    127u
 #define PFL_HOST_INVENTORY_MAX_LABELS  32u
+/* Of the hash of a host's orders, with NUL. */
+#define PFL_HOST_INVENTORY_ORDERS_BYTES 17u
+
+/* Of a host's spool, as the host reports it. */
+struct pfl_host_spool {
+    bool is_known;
+    uint64_t segments;
+    uint64_t bytes;
+    uint64_t oldest_ms; /* the age of the oldest segment, when it was reported */
+    char orders[PFL_HOST_INVENTORY_ORDERS_BYTES]; /* a hash, in hex; "": none */
+};
 
 struct pfl_host {
     struct pfl_list node;
-    struct pfl_host *next; /* borrowed: in the same bucket */
+    struct pfl_list change; /* in the order of changes */
+    uint64_t version;       /* of its last change */
+    struct pfl_host *next;  /* borrowed: in the same bucket */
     char name[PFL_IDENTITY_NAME_BYTES];
     char address[80];
     void *peer; /* borrowed: the connection, NULL when there is none */
@@ -43,6 +56,8 @@ struct pfl_host {
     struct pfl_token_bucket
         events; /* rate of its events, over all its connections: agent_events.c */
     struct pfl_token_bucket triggers;
+    struct pfl_token_bucket spools;
+    struct pfl_host_spool spool;
     uint64_t unheard; /* events that were lost, or dropped */
 };
 
@@ -59,6 +74,8 @@ enum pfl_host_inventory_why {
 struct pfl_host_inventory {
     struct pfl_list hosts; /* owned; in the order of their last connection */
     struct pfl_host *buckets[PFL_HOST_INVENTORY_BUCKETS]; /* borrowed from the list: by name */
+    struct pfl_list changes; /* borrowed likewise; the last change is at the end */
+    uint64_t version;        /* of the last change */
     unsigned count;
     uint64_t forgotten[PFL_HOST_INVENTORY_WHYS]; /* number so far */
 };
@@ -92,6 +109,10 @@ PFL_MUST_USE int pfl_host_inventory_take_clock(struct pfl_host *host,
                                                struct pfl_span body_untrusted, int64_t asked_ns,
                                                int64_t now_ns);
 
+/* What a collector is to know of it has changed: its connection, its claims or its spool. Joining
+ * and leaving do this. */
+void pfl_host_inventory_touch(struct pfl_host_inventory *self, struct pfl_host *host);
+
 /* The viewer, and contents besides hosts. */
 struct pfl_host_inventory_view {
     const char *relay;
@@ -116,6 +137,9 @@ PFL_MUST_USE int pfl_host_inventory_read(const struct pfl_host_inventory *self,
                                          const struct pfl_host_inventory_view *view,
                                          struct pfl_host_inventory_reader *reader,
                                          struct pfl_buf *text, unsigned *ret_hosts);
+/* What collectors are to know of a host, as a JSON text; the caller frees it with pfl_mem_free.
+ * PFL_ENOMEM. */
+PFL_MUST_USE int pfl_host_inventory_encode_spool(const struct pfl_host *host, char **ret_json);
 /* One host as a JSON text; the caller frees it with pfl_mem_free. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_host_inventory_encode_host(const struct pfl_host *host, uint64_t now_ms,
                                                 char **ret_json);

@@ -373,6 +373,7 @@ void pfl_hub_set_policy(struct pfl_hub *self, const struct pfl_policy *policy)
 
     self->peers.policy = policy;
     pfl_stream_table_review(&self->streams, NULL);
+    pfl_spool_polls_restart(&self->requests.spools);
     PFL_LIST_EACH (it, &self->peers.peers) {
         if (pfl_peer_table_is_forbidden(&node_of(it)->peer))
             close_link(node_of(it));
@@ -402,6 +403,11 @@ void pfl_hub_forget_old(struct pfl_hub *self)
     pfl_peer_table_forget_old(&self->peers);
 }
 
+void pfl_hub_run_polls(struct pfl_hub *self)
+{
+    pfl_spool_polls_run(&self->requests.spools);
+}
+
 void pfl_hub_drop(struct pfl_hub *self, const void *user)
 {
     struct pfl_list *it;
@@ -416,6 +422,7 @@ void pfl_hub_drain(struct pfl_hub *self)
 {
     struct pfl_list *it;
 
+    pfl_spool_polls_finish(&self->requests.spools);
     PFL_LIST_EACH (it, &self->peers.peers) {
         struct pfl_h2 *h2 = get_h2(self, &node_of(it)->peer);
 

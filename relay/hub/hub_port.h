@@ -44,6 +44,8 @@ void pfl_hub_drop(struct pfl_hub *self, const void *user);
 void pfl_hub_get_traffic(const struct pfl_hub *self, struct pfl_traffic *ret_traffic);
 /* Forgets hosts that left as long ago as the conf says. Call it periodically. */
 void pfl_hub_forget_old(struct pfl_hub *self);
+/* Answers collectors that wait for changes. Call it about once a second. */
+void pfl_hub_run_polls(struct pfl_hub *self);
 /* Connected peers and known hosts; borrowed until control returns to the loop. */
 const struct pfl_peer_table *pfl_hub_get_peers(const struct pfl_hub *self);
 /* Call at the end of each turn of the loop. */

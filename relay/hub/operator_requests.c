@@ -253,7 +253,6 @@ void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_h
     case PFL_ROUTE_NONE:
     case PFL_ROUTE_HELLO:
     case PFL_ROUTE_EVENTS:
-    case PFL_ROUTE_SPOOLS:
         pfl_host_request_refuse(h2_stream, 404, "no such path", "this relay knows no such path");
         return;
     case PFL_ROUTE_METHOD:
@@ -268,6 +267,9 @@ void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_h
         return;
     case PFL_ROUTE_HOSTS:
         pfl_host_list_send(&self->hosts, peer, h2_stream);
+        return;
+    case PFL_ROUTE_SPOOLS:
+        pfl_spool_polls_ask(&self->spools, &request);
         return;
     case PFL_ROUTE_SPOOL:
         take_for_spool(self, &request);
@@ -295,4 +297,5 @@ void pfl_operator_requests_init(struct pfl_operator_requests *self,
     self->streams = streams;
     pfl_forwarded_requests_init(&self->forwarded, streams);
     pfl_host_list_init(&self->hosts, relay, fleet);
+    pfl_spool_polls_init(&self->spools, self->peers, &self->forwarded, relay, fleet);
 }

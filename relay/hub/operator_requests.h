@@ -9,12 +9,14 @@
 
 #include "relay/hub/forwarded_request.h"
 #include "relay/hub/host_list.h"
+#include "relay/hub/spool_polls.h"
 
 struct pfl_operator_requests {
     struct pfl_peer_table *peers;     /* borrowed */
     struct pfl_stream_table *streams; /* borrowed */
     struct pfl_forwarded_requests forwarded;
     struct pfl_host_list hosts;
+    struct pfl_spool_polls spools;
 };
 
 /* `streams` is borrowed while there are requests; names are copied. */

@@ -56,12 +56,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct pfl_agent_event event;
 
         pfl_agent_event_parse(line, &event);
-        (void)pfl_agent_event_is_trigger(line);
+        (void)pfl_agent_event_guess(line);
         now_ms += len * 1000;
         if (event.kind == PFL_AGENT_EVENT_TRIGGER)
             take(&log, &event, now_ms);
         else if (event.kind == PFL_AGENT_EVENT_LOST)
             check(event.count >= 1 && event.count <= PFL_AGENT_EVENT_LOST_MAX);
+        else if (event.kind == PFL_AGENT_EVENT_SPOOL)
+            check(event.spool.is_known && strlen(event.spool.orders) % 16 == 0 &&
+                  event.spool.bytes <= INT64_MAX);
         else if (event.kind != PFL_AGENT_EVENT_NOTHING)
             check(pfl_identity_is_name(event.who) && event.method != NULL);
         len += end != NULL;

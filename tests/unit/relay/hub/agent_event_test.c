@@ -65,6 +65,35 @@ static void losses_are_counted_and_bounded(void **state)
     assert_int_equal(event.count, PFL_AGENT_EVENT_LOST_MAX);
 }
 
+static void spools_have_numbers_and_maybe_orders(void **state)
+{
+    static const char *const without[] = {
+        "{\"kind\":\"spool\"}",
+        "{\"kind\":\"spool\",\"segments\":-3,\"bytes\":\"9\",\"oldest_ms\":1.5}",
+        "{\"kind\":\"spool\",\"orders\":\"0123456789abcde\"}",
+        "{\"kind\":\"spool\",\"orders\":\"0123456789abcdef0\"}",
+        "{\"kind\":\"spool\",\"orders\":\"0123456789ABCDEF\"}",
+        "{\"kind\":\"spool\",\"orders\":7}",
+    };
+
+    (void)state;
+    assert_int_equal(read_line("{\"kind\":\"spool\",\"segments\":3,\"bytes\":4096,"
+                               "\"oldest_ms\":60000,\"orders\":\"0123456789abcdef\"}"),
+                     PFL_AGENT_EVENT_SPOOL);
+    assert_true(event.spool.is_known);
+    assert_int_equal(event.spool.segments, 3);
+    assert_int_equal(event.spool.bytes, 4096);
+    assert_int_equal(event.spool.oldest_ms, 60000);
+    assert_string_equal(event.spool.orders, "0123456789abcdef");
+    for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+        assert_int_equal(read_line(without[i]), PFL_AGENT_EVENT_SPOOL);
+        assert_int_equal(event.spool.segments + event.spool.bytes + event.spool.oldest_ms, 0);
+        assert_string_equal(event.spool.orders, "");
+    }
+    assert_int_equal(pfl_agent_event_guess(pfl_span_of(without[0], strlen(without[0]))),
+                     PFL_AGENT_EVENT_SPOOL);
+}
+
 static void what_makes_no_sense_is_nothing(void **state)
 {
     static const char *const lines[] = {
@@ -95,13 +124,14 @@ static void a_line_cut_anywhere_is_nothing(void **state)
                        "\"trigger\":\"t\",\"at_ms\":4711}";
 
     (void)state;
-    assert_true(pfl_agent_event_is_trigger(pfl_span_of(line, strlen(line))));
+    assert_int_equal(pfl_agent_event_guess(pfl_span_of(line, strlen(line))),
+                     PFL_AGENT_EVENT_TRIGGER);
     for (size_t len = 0; len < strlen(line); len++) {
         pfl_agent_event_parse(pfl_span_of(line, len), &event);
         assert_int_equal(event.kind, PFL_AGENT_EVENT_NOTHING);
     }
-    assert_false(pfl_agent_event_is_trigger(pfl_span_of(NULL, 0)));
-    assert_false(pfl_agent_event_is_trigger(pfl_span_of(line, 10)));
+    assert_int_equal(pfl_agent_event_guess(pfl_span_of(NULL, 0)), PFL_AGENT_EVENT_NOTHING);
+    assert_int_equal(pfl_agent_event_guess(pfl_span_of(line, 10)), PFL_AGENT_EVENT_NOTHING);
 }
 
 int main(void)
@@ -110,6 +140,7 @@ int main(void)
         cmocka_unit_test(requests_have_their_operator_stream_and_method),
         cmocka_unit_test(triggers_have_names_and_maybe_a_time),
         cmocka_unit_test(losses_are_counted_and_bounded),
+        cmocka_unit_test(spools_have_numbers_and_maybe_orders),
         cmocka_unit_test(what_makes_no_sense_is_nothing),
         cmocka_unit_test(a_line_cut_anywhere_is_nothing),
     };

@@ -126,6 +126,26 @@ static void a_trigger_that_does_not_look_like_one_has_the_rate_of_triggers(void 
     assert_int_equal(a->peer.host->unheard, 2);
 }
 
+/* A host that floods reports of its spool loses its own, and nothing else of it is lost. */
+static void spools_have_a_rate_of_their_own(void **state)
+{
+    (void)state;
+    a = world_connect(PFL_IDENTITY_HOST, "a");
+    for (unsigned i = 1; i <= 30; i++) {
+        char line[64];
+
+        (void)snprintf(line, sizeof(line), "{\"kind\": \"spool\",\"segments\":%u}\n", i);
+        world_say_events(a, line);
+    }
+    assert_int_equal(a->peer.host->spool.segments, 20);
+    assert_int_equal(a->peer.host->unheard, 10);
+    say_times(TRIGGER, 1);
+    assert_int_equal(world_count(world.audited, "trigger 200"), 1);
+    world.now_ms += 500;
+    world_say_events(a, "{\"kind\":\"spool\",\"segments\":31}\n");
+    assert_int_equal(a->peer.host->spool.segments, 31);
+}
+
 static void a_new_connection_has_no_new_rate(void **state)
 {
     (void)state;
@@ -241,6 +261,7 @@ int main(void)
         WORLD_TEST(what_was_counted_is_reported_with_the_clock_and_at_the_end),
         WORLD_TEST(events_have_a_rate_and_triggers_another_one),
         WORLD_TEST(a_trigger_that_does_not_look_like_one_has_the_rate_of_triggers),
+        WORLD_TEST(spools_have_a_rate_of_their_own),
         WORLD_TEST(a_new_connection_has_no_new_rate),
         WORLD_TEST(an_agent_without_events_is_not_asked_again),
         WORLD_TEST(an_answer_that_is_no_success_is_not_read_and_asked_for_again),

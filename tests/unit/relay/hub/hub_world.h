@@ -34,7 +34,7 @@ struct world_answer {
     unsigned status;                 /* 0: none came */
     char problem[400];               /* "title: detail", "" without one */
     char type[40];                   /* of the body, "" without one */
-    char body[8192];
+    char body[32768];
     size_t body_len;
     size_t to_send; /* of a stream */
     uint32_t code;
