@@ -74,17 +74,21 @@ void pfl_merge_free(struct pfl_merge *self)
     pfl_mem_free(self);
 }
 
-int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf *conf,
-                       size_t *ret_host)
+static bool is_legal(const struct pfl_merge *self, const struct pfl_merge_host_conf *conf)
+{
+    if (conf->is_same_machine)
+        return conf->machine_of < self->hosts_len && conf->points_len == 0 && !conf->is_reference;
+    return conf->points_len <= PFL_MERGE_MAX_POINTS &&
+           (!conf->is_reference || (self->reference == SIZE_MAX && conf->points_len == 1));
+}
+
+static int fill_host(struct pfl_merge *self, const struct pfl_merge_host_conf *conf,
+                     const struct pfl_clock_point *points, size_t points_len)
 {
     struct pfl_merge_host *h = &self->hosts[self->hosts_len];
 
-    if (self->hosts_len == PFL_MERGE_MAX_HOSTS)
-        return PFL_ELIMIT;
-    if (conf->points_len > PFL_MERGE_MAX_POINTS ||
-        (conf->is_reference && (self->reference != SIZE_MAX || conf->points_len != 1)))
-        return PFL_EINVAL;
-    *h = (struct pfl_merge_host){.points_len = conf->points_len,
+    *h = (struct pfl_merge_host){.points_len = points_len,
+                                 .is_same_machine = conf->is_same_machine,
                                  .has_clock = conf->has_clock,
                                  .offset_ns = conf->offset_ns,
                                  .drift_ns = conf->drift_ns,
@@ -92,14 +96,36 @@ int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf 
     pfl_id_map_init(&h->sequences, PFL_MERGE_MAX_SEQUENCES, &self->hash_key);
     pfl_id_map_init(&h->machines, PFL_MERGE_MAX_MACHINES, &self->hash_key);
     h->name = pfl_mem_strdup(conf->name);
-    h->points = pfl_mem_memdup(conf->points, conf->points_len * sizeof(*conf->points));
+    h->points = pfl_mem_memdup(points, points_len * sizeof(*points));
     if (h->name == NULL || h->points == NULL) {
         fini_host(h);
         return PFL_ENOMEM;
     }
-    if (conf->points_len != 0)
-        h->last_point = conf->points[conf->points_len - 1];
-    if (conf->is_reference)
+    if (points_len != 0)
+        h->last_point = points[points_len - 1];
+    return 0;
+}
+
+int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf *conf,
+                       size_t *ret_host)
+{
+    struct pfl_merge_host *h = &self->hosts[self->hosts_len];
+    const struct pfl_merge_host *same = NULL;
+    int rc;
+
+    if (self->hosts_len == PFL_MERGE_MAX_HOSTS)
+        return PFL_ELIMIT;
+    if (!is_legal(self, conf))
+        return PFL_EINVAL;
+    if (conf->is_same_machine)
+        same = &self->hosts[conf->machine_of];
+    rc = same != NULL ? fill_host(self, conf, same->points, same->points_len)
+                      : fill_host(self, conf, conf->points, conf->points_len);
+    if (rc != 0)
+        return rc;
+    if (same != NULL)
+        h->machine_id = same->machine_id;
+    else if (conf->is_reference)
         self->reference = self->hosts_len;
     else
         h->machine_id = self->next_machine++;

@@ -48,6 +48,10 @@ struct pfl_merge_host_conf {
     const struct pfl_clock_point *points;
     size_t points_len;
     bool is_reference; /* exactly one host of a merge */
+    /* Another session of a host that was added before: it has that one's machine, name and clock,
+     * and sequences of its own. */
+    bool is_same_machine;
+    size_t machine_of; /* that host's index */
     /* Its clock relative to the reference's, for readers of the trace: see docs/merged-trace.md. */
     bool has_clock;
     int64_t offset_ns; /* at the beginning */
@@ -75,7 +79,7 @@ PFL_MUST_USE int pfl_merge_new(const struct pfl_merge_sink *sink,
 void pfl_merge_free(struct pfl_merge *self); /* NULL is legal */
 
 /* Before pfl_merge_begin, or with pfl_merge_join after it. PFL_ELIMIT, PFL_ENOMEM, PFL_EINVAL (a
- * second reference, too many points).
+ * second reference, too many points, a machine of no host).
  */
 PFL_MUST_USE int pfl_merge_add_host(struct pfl_merge *self, const struct pfl_merge_host_conf *conf,
                                     size_t *ret_host);

@@ -35,7 +35,8 @@ struct pfl_merge_host {
     int64_t offset_ns;
     int64_t drift_ns;
     int64_t error_ns;
-    uint32_t machine_id; /* 0 = the reference */
+    uint32_t machine_id;  /* 0 = the reference */
+    bool is_same_machine; /* as another host, which has name and clock */
     struct pfl_id_map sequences;
     struct pfl_id_map machines; /* remote machines of this host's service */
     struct pfl_kept_packets kept;

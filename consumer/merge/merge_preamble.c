@@ -165,6 +165,8 @@ static int emit_host(struct pfl_merge *self, const struct pfl_merge_host *h)
 {
     int rc = 0;
 
+    if (h->is_same_machine)
+        return 0;
     for (size_t i = 0; rc == 0 && i < h->points_len; i++)
         rc = emit_clock_point(&self->sink, h, &h->points[i]);
     return rc != 0 ? rc : emit_name_and_quality(self, h);
@@ -238,9 +240,9 @@ int pfl_merge_begin_again(struct pfl_merge *self)
     for (size_t i = 0; rc == 0 && i < self->hosts_len; i++) {
         const struct pfl_merge_host *h = &self->hosts[i];
 
-        if (h != reference && h->points_len != 0)
+        if (h != reference && h->points_len != 0 && !h->is_same_machine)
             rc = emit_clock_point(&self->sink, h, &h->last_point);
-        if (rc == 0 && h != reference)
+        if (rc == 0 && h != reference && !h->is_same_machine)
             rc = emit_name_and_quality(self, h);
     }
     for (size_t i = 0; rc == 0 && i < self->hosts_len; i++)

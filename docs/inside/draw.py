@@ -85,10 +85,11 @@ PICTURES = {
         ("merge", 3, 1, 1, "room", ["packets of many hosts:", "one trace"]),
         ("clock", 3, 2, 1, "room", ["exchanges; offset", "and drift"]),
         ("hosts", 3, 3, 1, "outside", ["TLS, relay, ssh, UNIX"]),
+        ("collector", 2, 4, 1, "room", ["segments of a collector:", "one trace"]),
     ], [("operator", "cmd"), ("Perfetto's tools", "proxy"), ("Perfetto UI", "ui"),
         ("cmd", "config"), ("cmd", "recording"), ("recording", "merge"),
         ("recording", "host"), ("proxy", "host"), ("ui", "host"), ("host", "clock"),
-        ("host", "hosts")]),
+        ("host", "hosts"), ("cmd", "collector"), ("collector", "merge")]),
     "library": ("producer", ["example", "trigger"], [
         ("your program", 0, 0, 2, "outside", ["perfleet.h,", "perfleet_track_event.h"]),
         ("track_event", 1, 0, 1, "room", ["categories, tracks,", "interning"]),

@@ -64,7 +64,7 @@ FLOORS = {
     "agent/daemon": ("events", "stream", "alarm", "join", ""),
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
     "collector": ("describe", "store", "index", "retain", "engines", "relay", "order", "pull", "serve", ""),
-    "consumer": ("", "clock", "config", "merge", "host", "report", "recording", "proxy", "ui", "cmd"),
+    "consumer": ("", "clock", "config", "merge", "collector", "host", "report", "recording", "proxy", "ui", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel", "order"),
     "relay": ("policy", "hub", "direct", "accept", ""),

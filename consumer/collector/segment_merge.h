@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Segments of many hosts, from a collector or from files, into one trace on one timeline. I/O-free:
+ * it says which bytes of which segment it wants, and takes them in parts, so that its memory does
+ * not depend on their sizes.
+ *
+ *     pfl_segment_merge_new(&conf, &merge);
+ *     pfl_segment_merge_add(merge, segment);              // each of them
+ *     pfl_segment_merge_begin(merge);                     // names and clocks go to the sink
+ *     while (pfl_segment_merge_want(merge, &want)) ...    // read it, then feed or fail
+ *     pfl_segment_merge_is_done(merge);
+ *
+ * The segments of one run of an order are read one after the other, in the order of their numbers;
+ * runs are read side by side, by the time of their packets. A boot of a host is a machine of the
+ * trace; its clock comes from the exchanges that its segments carry (clock_graph.h).
+ */
+#ifndef PFL_CONSUMER_SEGMENT_MERGE_H
+#define PFL_CONSUMER_SEGMENT_MERGE_H
+
+#include "consumer/merge/merge.h"
+#include "perfleet/segment.pb-c.h"
+
+#define PFL_SEGMENT_MERGE_MAX_SEGMENTS 65536u
+/* Bytes that were fed and not merged yet, of all runs: larger packets make their run fail. */
+#define PFL_SEGMENT_MERGE_MAX_BYTES (256u << 20)
+/* All wanted parts together; a part has at least the minimum. */
+#define PFL_SEGMENT_MERGE_PARTS_BYTES    (64u << 20)
+#define PFL_SEGMENT_MERGE_PART_MIN_BYTES (64u * 1024)
+#define PFL_SEGMENT_MERGE_PART_MAX_BYTES (4u << 20)
+
+struct pfl_segment_merge;
+
+struct pfl_segment_merge_conf {
+    struct pfl_merge_sink sink;
+    struct pfl_hash_key hash_key; /* as pfl_merge_new has it */
+    /* By the hosts' wall clocks: packets of one moment outside of [begin, end) are left out. Both
+     * 0: whole segments. */
+    uint64_t begin_unix_ns;
+    uint64_t end_unix_ns;
+};
+
+struct pfl_segment_want {
+    size_t segment; /* in the order of add */
+    uint64_t offset;
+    size_t len;
+};
+
+/* One boot of a host. */
+struct pfl_segment_machine {
+    const char *name; /* in the trace */
+    size_t runs;
+    size_t segments;
+    uint64_t packets;
+    uint64_t bytes;            /* in the trace */
+    uint64_t left_out_packets; /* outside of the window */
+    uint64_t refused_packets;  /* malformed, or compressed in a way that is not read here */
+    uint64_t missing_segments; /* numbers between those that were added */
+    uint64_t failed_segments;
+    bool is_reference;
+    bool has_clock; /* else it is placed by its wall clock */
+    int64_t offset_ns;
+    int64_t drift_ns;
+    int64_t error_ns; /* a bound */
+};
+
+PFL_MUST_USE int pfl_segment_merge_new(const struct pfl_segment_merge_conf *conf,
+                                       struct pfl_segment_merge **ret_merge);
+void pfl_segment_merge_free(struct pfl_segment_merge *self); /* NULL is legal */
+/* Its record; nothing of it is kept by reference. A record of a gap, or the same number again, is
+ * counted and not read. PFL_EINVAL: it makes no sense; PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_segment_merge_add(struct pfl_segment_merge *self,
+                                       const Perfleet__Segment *segment);
+/* After the last one. PFL_ESTATE: there is none to be read; PFL_ELIMIT: more than
+ * PFL_MERGE_MAX_HOSTS runs; PFL_ENOMEM, or what the sink returned. */
+PFL_MUST_USE int pfl_segment_merge_begin(struct pfl_segment_merge *self);
+/* A part to be read next; each is returned once, and several may be open. False: none now. */
+bool pfl_segment_merge_want(struct pfl_segment_merge *self, struct pfl_segment_want *ret_want);
+/* The next bytes of the part that is wanted of this segment. PFL_EINVAL: more than was wanted;
+ * PFL_ENOMEM, or what the sink returned. */
+PFL_MUST_USE int pfl_segment_merge_feed(struct pfl_segment_merge *self, size_t segment,
+                                        struct pfl_span bytes);
+/* It cannot be read (further): what came of it stays. Failures as feed. */
+PFL_MUST_USE int pfl_segment_merge_fail(struct pfl_segment_merge *self, size_t segment);
+bool pfl_segment_merge_is_done(const struct pfl_segment_merge *self);
+
+size_t pfl_segment_merge_get_machines_len(const struct pfl_segment_merge *self);
+/* Valid from begin on; texts are borrowed until free. */
+void pfl_segment_merge_get_machine(const struct pfl_segment_merge *self, size_t machine,
+                                   struct pfl_segment_machine *ret_machine);
+
+#endif
