@@ -95,7 +95,8 @@ static const char *const boost_calls[] = {"getpriority"};
 static const struct rule read_rules[] = {{"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}};
 static const char *const read_calls[] = {"newfstatat"};
 static const struct rule create_rules[] = {
-    {"openat", 2, O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC, O_RDWR | O_CREAT | O_EXCL}};
+    {"openat", 2, O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC, O_RDWR | O_CREAT | O_EXCL},
+    {"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC | O_PATH | O_DIRECTORY, O_PATH | O_DIRECTORY}};
 static const char *const create_calls[] = {"fchmod", "fdatasync", "fsync", "pread64"};
 static const char *const remove_calls[] = {"unlink"};
 static const struct rule remove_rules[] = {{"unlinkat", 2, INT, 0}};

@@ -9,15 +9,16 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define PFL_DISK_SLOTS     3u /* open files of one pfl_disk_file */
-#define PFL_DISK_STEPS_MAX 8u
+#define PFL_DISK_SLOTS       4u /* open files of one pfl_disk_file */
+#define PFL_DISK_FOLDER_SLOT 3u /* the folder in which its steps create and remove files */
+#define PFL_DISK_STEPS_MAX   8u
 
 enum pfl_disk_step_kind {
     PFL_DISK_WRITE,  /* all bytes, at the slot's offset */
     PFL_DISK_SYNC,   /* fdatasync */
     PFL_DISK_CLOSE,  /* an empty slot is legal */
-    PFL_DISK_CREATE, /* `path` must not exist; mode 0644 */
-    PFL_DISK_REMOVE, /* `path`; a missing file is not a failure */
+    PFL_DISK_CREATE, /* the last part of `path`; it must not exist; mode 0644 */
+    PFL_DISK_REMOVE, /* likewise; a missing file is not a failure */
     PFL_DISK_COPY,   /* the first `copy_bytes` bytes of the file in slot `from` */
 };
 
@@ -45,10 +46,14 @@ struct pfl_disk_file;
 typedef void (*pfl_disk_done_cb)(void *user, const struct pfl_disk_result *result);
 
 struct pfl_disk_ops {
-    /* Creates a file. 0 or an errno: ETIMEDOUT, EBUSY when the file system does not answer. */
-    int (*create)(void *disk, const char *path, int *ret_fd);
+    /* Opens the folder of a file. All files of a session are made and removed in that one, whatever
+     * its path leads to later. 0 or an errno: ETIMEDOUT, EBUSY when the file system does not
+     * answer. */
+    int (*open_folder)(void *disk, const char *path, int *ret_folder);
+    /* Creates a file of the path's last part. Errors as above. */
+    int (*create)(void *disk, int folder, const char *path, int *ret_fd);
     /* Closes and removes what create made, or abandons it; `path` NULL: only closes. */
-    void (*discard)(void *disk, const char *path, int fd);
+    void (*discard)(void *disk, int folder, const char *path, int fd);
     /* Duplicates the descriptor of the file in that slot, and returns how many bytes precede its
      * offset. No job may be in progress. 0 or an errno: it cannot be read. */
     int (*share)(struct pfl_disk_file *file, unsigned slot, int *ret_fd, uint64_t *ret_bytes);

@@ -7,6 +7,9 @@
  * current job; then the last note joins it and frees the file. A write is repeated until all is
  * written or it fails; the first failure skips the following steps, except the closing ones.
  *
+ * A file is made and removed by its name in a folder that was opened once: a user who may rename
+ * folders on the path cannot have another folder's files removed.
+ *
  * create: an open may block forever, too, on a file system whose server does not answer. Each
  * creation has its own thread, and the loop waits at most CREATE_WAIT_MS for it; after a creation
  * that took longer, only CREATE_WAIT_AGAIN_MS for a minute. An abandoned creation closes and
@@ -57,6 +60,7 @@ struct creation {
     enum creation_state state; /* under the lock, as are fd and error */
     int fd;
     int error;
+    int folder;          /* the thread's, owned; -1: none */
     char path[PATH_MAX]; /* the thread's */
 };
 
@@ -91,9 +95,16 @@ struct pfl_disk_file {
     bool has_left; /* the thread */
 };
 
-static int create_file(const char *path, int *ret_fd)
+static const char *get_name(const char *path)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static int create_file(int folder, const char *path, int *ret_fd)
+{
+    int fd = openat(folder, get_name(path), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int error;
 
     if (fd < 0)
@@ -105,6 +116,12 @@ static int create_file(const char *path, int *ret_fd)
     }
     *ret_fd = fd;
     return 0;
+}
+
+/* A missing file is not a failure. */
+static int remove_file(int folder, const char *path)
+{
+    return unlinkat(folder, get_name(path), 0) == 0 || errno == ENOENT ? 0 : errno;
 }
 
 static int write_all(int fd, struct pfl_span bytes, uint64_t *written)
@@ -172,9 +189,9 @@ static int do_step(struct pfl_disk_file *file, const struct pfl_disk_step *step,
         return sync_file(*fd);
     case PFL_DISK_CREATE:
         close_slot(fd);
-        return create_file(step->path, fd);
+        return create_file(file->fds[PFL_DISK_FOLDER_SLOT], step->path, fd);
     case PFL_DISK_REMOVE:
-        return unlink(step->path) == 0 || errno == ENOENT ? 0 : errno;
+        return remove_file(file->fds[PFL_DISK_FOLDER_SLOT], step->path);
     case PFL_DISK_COPY:
         return copy_bytes(file->fds[step->from], *fd, step->copy_bytes);
     case PFL_DISK_CLOSE:
@@ -287,22 +304,36 @@ static void on_note(struct pfl_wakeup_note *note)
 
 /* ---- creating ---- */
 
+static int open_folder_of(char *path, int *ret_fd)
+{
+    char *slash = strrchr(path, '/');
+
+    if (slash != NULL)
+        slash[slash == path ? 1 : 0] = '\0';
+    *ret_fd = open(slash != NULL ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return *ret_fd >= 0 ? 0 : errno;
+}
+
+/* Of a file, or without a folder of the folder itself. */
 static void *run_creation(void *user)
 {
     struct creation *self = user;
     int fd = -1;
-    int error = create_file(self->path, &fd);
+    int error = self->folder >= 0 ? create_file(self->folder, self->path, &fd)
+                                  : open_folder_of(self->path, &fd);
 
     (void)pthread_mutex_lock(&creations.lock);
     if (self->state == CREATION_GIVEN_UP) {
         (void)pthread_mutex_unlock(&creations.lock);
-        if (error == 0) {
-            (void)unlink(self->path);
+        if (error == 0 && self->folder >= 0)
+            (void)remove_file(self->folder, self->path);
+        if (error == 0)
             (void)close(fd);
-        }
+        close_slot(&self->folder);
         (void)pthread_mutex_lock(&creations.lock);
         self->state = CREATION_NONE;
     } else {
+        close_slot(&self->folder);
         self->fd = fd;
         self->error = error;
         self->state = CREATION_DONE;
@@ -315,8 +346,9 @@ static void *run_creation(void *user)
 static void *run_removal(void *user)
 {
     struct creation *self = user;
-    int error = unlink(self->path) == 0 ? 0 : errno;
+    int error = remove_file(self->folder, self->path);
 
+    close_slot(&self->folder);
     (void)pthread_mutex_lock(&creations.lock);
     self->error = error;
     self->state = self->state == CREATION_GIVEN_UP ? CREATION_NONE : CREATION_DONE;
@@ -349,8 +381,10 @@ static int start_creation(struct creation *self, void *(*run)(void *))
     error = pthread_create(&thread, &attr, run, self);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attr);
-    if (error != 0)
+    if (error != 0) {
         self->state = CREATION_NONE;
+        close_slot(&self->folder);
+    }
     return error;
 }
 
@@ -381,7 +415,7 @@ static int wait_for_creation(struct creation *self)
 }
 
 /* In a thread; 0 or an errno. */
-static int run_for_path(const char *path, void *(*run)(void *), int *ret_fd)
+static int run_for_path(int folder, const char *path, void *(*run)(void *), int *ret_fd)
 {
     struct creation *free_one = NULL;
     int error = EBUSY;
@@ -395,7 +429,8 @@ static int run_for_path(const char *path, void *(*run)(void *), int *ret_fd)
     }
     if (free_one != NULL) {
         (void)memcpy(free_one->path, path, strlen(path) + 1);
-        error = start_creation(free_one, run);
+        free_one->folder = folder >= 0 ? fcntl(folder, F_DUPFD_CLOEXEC, 0) : -1;
+        error = folder >= 0 && free_one->folder < 0 ? errno : start_creation(free_one, run);
     }
     if (error == 0)
         error = wait_for_creation(free_one);
@@ -405,13 +440,19 @@ static int run_for_path(const char *path, void *(*run)(void *), int *ret_fd)
     return error;
 }
 
-static int create(void *disk, const char *path, int *ret_fd)
+static int open_folder(void *disk, const char *path, int *ret_folder)
 {
     (void)disk;
-    return run_for_path(path, run_creation, ret_fd);
+    return run_for_path(-1, path, run_creation, ret_folder);
 }
 
-static void discard(void *disk, const char *path, int fd)
+static int create(void *disk, int folder, const char *path, int *ret_fd)
+{
+    (void)disk;
+    return run_for_path(folder, path, run_creation, ret_fd);
+}
+
+static void discard(void *disk, int folder, const char *path, int fd)
 {
     int error = 0;
     int unused;
@@ -419,7 +460,7 @@ static void discard(void *disk, const char *path, int fd)
     (void)disk;
     pfl_closer_close(fd, PFL_CLOSER_NOBODY);
     if (path != NULL)
-        error = run_for_path(path, run_removal, &unused);
+        error = run_for_path(folder, path, run_removal, &unused);
     if (error != 0)
         pfl_log_warn("file-not-removed", "path=%s reason=\"%s\"", pfl_log_quote_str(path),
                      error == ETIMEDOUT || error == EBUSY ? "its file system does not answer"
@@ -519,7 +560,8 @@ static int share(struct pfl_disk_file *file, unsigned slot, int *ret_fd, uint64_
     return 0;
 }
 
-const struct pfl_disk_ops pfl_disk_port_ops = {.create = create,
+const struct pfl_disk_ops pfl_disk_port_ops = {.open_folder = open_folder,
+                                               .create = create,
                                                .discard = discard,
                                                .share = share,
                                                .open = open_file,

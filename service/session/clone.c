@@ -42,7 +42,7 @@ static void free_clone(struct pfl_clone *clone)
     pfl_mem_free(clone->cloned_ns);
     pfl_buf_fini(&clone->trigger);
     if (clone->fd >= 0)
-        clone->service->conf.disk->discard(clone->service->conf.disk_user, NULL, clone->fd);
+        clone->service->conf.disk->discard(clone->service->conf.disk_user, -1, NULL, clone->fd);
     pfl_mem_free(clone);
 }
 

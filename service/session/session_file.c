@@ -390,17 +390,27 @@ static void discard_files(struct pfl_session_file *file, const char *path, const
     const struct pfl_disk_ops *disk = file->service->conf.disk;
     void *user = file->service->conf.disk_user;
 
+    int folder = fds[PFL_DISK_FOLDER_SLOT];
+
     if (fds[0] >= 0)
-        disk->discard(
-            user, file->rotation != NULL ? pfl_rotation_get_path(file->rotation, 1) : path, fds[0]);
+        disk->discard(user, folder,
+                      file->rotation != NULL ? pfl_rotation_get_path(file->rotation, 1) : path,
+                      fds[0]);
     if (fds[PFL_ROTATION_INDEX_SLOT] >= 0)
-        disk->discard(user, pfl_rotation_get_index_path(file->rotation),
+        disk->discard(user, folder, pfl_rotation_get_index_path(file->rotation),
                       fds[PFL_ROTATION_INDEX_SLOT]);
+    if (folder >= 0)
+        disk->discard(user, -1, NULL, folder);
 }
 
-static int create_file(struct pfl_session_file *file, const char *path, int *ret_fd, char *why)
+/* In the folder; -1: the folder itself is opened. */
+static int create_file(struct pfl_session_file *file, int folder, const char *path, int *ret_fd,
+                       char *why)
 {
-    int error = file->service->conf.disk->create(file->service->conf.disk_user, path, ret_fd);
+    const struct pfl_disk_ops *disk = file->service->conf.disk;
+    void *user = file->service->conf.disk_user;
+    int error = folder < 0 ? disk->open_folder(user, path, ret_fd)
+                           : disk->create(user, folder, path, ret_fd);
     bool is_silent = error == ETIMEDOUT || error == EBUSY;
 
     if (error == 0)
@@ -415,13 +425,15 @@ static int create_file(struct pfl_session_file *file, const char *path, int *ret
 
 static int create_files(struct pfl_session_file *file, const char *path, int *fds, char *why)
 {
-    int rc;
+    int *folder = &fds[PFL_DISK_FOLDER_SLOT];
+    int rc = create_file(file, -1, path, folder, why);
 
-    if (file->rotation == NULL)
-        return create_file(file, path, &fds[0], why);
-    rc = create_file(file, pfl_rotation_get_path(file->rotation, 1), &fds[0], why);
+    if (rc == 0 && file->rotation == NULL)
+        return create_file(file, *folder, path, &fds[0], why);
+    if (rc == 0)
+        rc = create_file(file, *folder, pfl_rotation_get_path(file->rotation, 1), &fds[0], why);
     return rc != 0 ? rc
-                   : create_file(file, pfl_rotation_get_index_path(file->rotation),
+                   : create_file(file, *folder, pfl_rotation_get_index_path(file->rotation),
                                  &fds[PFL_ROTATION_INDEX_SLOT], why);
 }
 
@@ -429,7 +441,7 @@ static int open_disk(struct pfl_session_file *file, int fd, char *why)
 {
     const struct pfl_disk_ops *disk = file->service->conf.disk;
     struct pfl_span path = file->session->plan->file.path;
-    int fds[PFL_DISK_SLOTS] = {fd, -1, -1};
+    int fds[PFL_DISK_SLOTS] = {fd, -1, -1, -1};
     char *name;
     int rc;
 
@@ -495,7 +507,7 @@ int pfl_session_file_copy(struct pfl_service *service, struct pfl_session *clone
     unsigned slot = source->rotation != NULL ? source->rotation->slot : 0;
     struct pfl_disk_step copy = {.kind = PFL_DISK_COPY, .from = 1};
     struct pfl_session_file *file = make_file(service, clone);
-    int fds[PFL_DISK_SLOTS] = {fd, -1, -1};
+    int fds[PFL_DISK_SLOTS] = {fd, -1, -1, -1};
     struct pfl_disk_job job = {0};
     int rc = PFL_EIO;
 
@@ -505,7 +517,7 @@ int pfl_session_file_copy(struct pfl_service *service, struct pfl_session *clone
         rc = disk->open(service->conf.disk_user, fds, on_job_done, file, &file->disk);
     if (rc != 0) {
         if (fds[1] >= 0)
-            disk->discard(service->conf.disk_user, NULL, fds[1]);
+            disk->discard(service->conf.disk_user, -1, NULL, fds[1]);
         pfl_session_file_free(file);
         return rc;
     }

@@ -15,7 +15,7 @@ from world import GROUP, LIMIT_S, SEATS, SERVICE_USER, Consumer, Failed, Produce
 from config_text import varint
 from smb_producer import SmbProducer, fragments
 
-ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
+ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments", "output_path_swapped",
            "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
            "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
@@ -541,6 +541,41 @@ def output_path_segments(build):
             time.sleep(0.1)
         if root.said or not (folder / "root.000003").exists():
             raise Failed("root's session: %s; files: %s" % (root.said, names_in_order(folder)))
+
+
+def swap_folder(ready, consumers, folder):
+    """A rotation in a folder of his, which becomes a link to root's; says the folder's files at the end."""
+    own = folder / "own"
+    own.mkdir()
+    own.chmod(0o777)
+    consumer = Consumer(consumers)
+    why = consumer.enable(field(1, field(1, 64)) + file_config(str(own / "trace")) + field(9, 100)
+                          + field(50001, field(2, 1000) + field(3, 2)))
+    if why:
+        raise AssertionError(why)
+    own.rename(folder / "moved")
+    own.symlink_to(folder / "roots")
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not consumer.said and not any(
+            (folder / where / "trace.000003").exists() for where in ("moved", "roots")):
+        consumer.settle()
+        time.sleep(0.1)
+    ready()
+
+
+def output_path_swapped(build):
+    """nor does a rotation in a folder that he swaps make or remove files in root's"""
+    with output_folder(0o1777) as folder, World(build, options=("--output-dir", str(folder))) as world:
+        roots = folder / "roots"
+        roots.mkdir()
+        (roots / "trace.000001").write_text("root's")
+        for path in (roots, roots / "trace.000001"):
+            os.chown(path, SERVICE_USER, SERVICE_USER)
+        said = world.attack("member", swap_folder, world.consumer, folder).wait_ready(2 * LIMIT_S)
+        if said != "ready" or names_in_order(roots) != ["trace.000001"]:
+            raise Failed("%s; in root's folder: %s" % (said, names_in_order(roots)))
+        if not (folder / "moved" / "trace.000003").exists():
+            raise Failed("the rotation does not go on: %s" % names_in_order(folder / "moved"))
 
 
 def output_path_fifo(build):

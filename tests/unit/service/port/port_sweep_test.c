@@ -288,7 +288,7 @@ static void on_written(void *user, const struct pfl_disk_result *result)
 static int write_file(void *arg)
 {
     static const char text[] = "a trace";
-    int fds[PFL_DISK_SLOTS] = {memfd_create("trace", MFD_CLOEXEC), -1, -1};
+    int fds[PFL_DISK_SLOTS] = {memfd_create("trace", MFD_CLOEXEC), -1, -1, -1};
     struct pfl_disk_job job = {0};
     struct pfl_disk_file *file;
     uint64_t written = 0;

@@ -36,18 +36,25 @@ static unsigned fds_open;
 static unsigned answers;
 static bool copies_fail;
 
-static int make(void *disk, const char *path, int *ret_fd)
+static int make(void *disk, int folder, const char *path, int *ret_fd)
 {
     (void)disk;
+    (void)folder;
     (void)path;
     *ret_fd = 1;
     fds_open++;
     return 0;
 }
 
-static void discard(void *disk, const char *path, int fd)
+static int open_folder(void *disk, const char *path, int *ret_folder)
+{
+    return make(disk, -1, path, ret_folder);
+}
+
+static void discard(void *disk, int folder, const char *path, int fd)
 {
     (void)disk;
+    (void)folder;
     (void)path;
     assert_int_equal(fd, 1);
     fds_open--;
@@ -102,7 +109,8 @@ static void close_file(struct pfl_disk_file *file)
     pfl_mem_free(file);
 }
 
-static const struct pfl_disk_ops disk_ops = {.create = make,
+static const struct pfl_disk_ops disk_ops = {.open_folder = open_folder,
+                                             .create = make,
                                              .discard = discard,
                                              .share = share,
                                              .open = open_file,

@@ -73,17 +73,27 @@ struct pfl_disk_file {
 static struct pfl_disk_file *files;
 static unsigned open_files;
 
-static int create(void *disk, const char *path, int *ret_fd)
+static int open_folder(void *disk, const char *path, int *ret_folder)
 {
     (void)disk;
+    (void)path;
+    *ret_folder = 101;
+    return 0;
+}
+
+static int create(void *disk, int folder, const char *path, int *ret_fd)
+{
+    (void)disk;
+    assert_int_equal(folder, 101);
     (void)path;
     *ret_fd = 100;
     return 0;
 }
 
-static void discard(void *disk, const char *path, int fd)
+static void discard(void *disk, int folder, const char *path, int fd)
 {
     (void)disk;
+    (void)folder;
     (void)path;
     (void)fd;
 }
@@ -131,7 +141,8 @@ static int share(struct pfl_disk_file *file, unsigned slot, int *ret_fd, uint64_
     return EACCES;
 }
 
-static const struct pfl_disk_ops disk_ops = {.create = create,
+static const struct pfl_disk_ops disk_ops = {.open_folder = open_folder,
+                                             .create = create,
                                              .discard = discard,
                                              .open = open_file,
                                              .submit = submit,
