@@ -14,7 +14,7 @@ def is_there(program):
 
 class Lttng:
     """For `with`: traces perfleet_bench:* of programs started with `env`. Buffers as libperfleet's:
-    what finds no room is dropped."""
+    records that do not fit are dropped."""
 
     def __init__(self, smb_kb):
         self.dir = tempfile.mkdtemp(prefix='pfl-lttng-')

@@ -271,15 +271,15 @@ class RelayWorld:
     def flood(self, port, rates):
         return self.begin(flood, port, self.hello, rates)
 
-    def enter(self, door, source):
+    def enter(self, listener, source):
         """Seconds until somebody new is in."""
         since = time.monotonic()
-        tls = connect(self.ports[door], self.context, source, LIMIT_S)
-        if door == "main":
+        tls = connect(self.ports[listener], self.context, source, LIMIT_S)
+        if listener == "main":
             if Consumer(TlsSocket(tls)).call("QueryCapabilities") is None:
                 raise Failed("not let in")
         else:
-            if door == "metrics":
+            if listener == "metrics":
                 tls.sendall(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
             if not tls.recv(65536):
                 raise Failed("not let in")

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Some 250 configs and what follows: accepted or refused, what producers are told, which sessions
+# Some 250 configs and what follows: accepted or refused, what producers receive, which sessions
 # there are then, what can be read (tests/fixtures/configs). perfleetd is compared with what Perfetto's
 # own service was recorded to do. With PERFETTO_BIN_DIR that one is asked again; with RECORD=1 besides
-# its answers are recorded anew, and perfleetd's where they differ on purpose.
+# its answers are recorded again, and perfleetd's where they differ on purpose.
 . "$(dirname "$0")/lib.sh"
 P=${PERFETTO_BIN_DIR:-/nonexistent}
 FIXTURES=$ROOT/tests/fixtures/configs

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The operator behind a relay: hosts by name and label, one trace of all, a relay that dies in the
-# middle, and what is told when something is wrong.
+# middle, and what is reported when something is wrong.
 . "$(dirname "$0")/lib.sh"
 P=$BIN/perfleet
 # shellcheck disable=SC2034
@@ -110,7 +110,7 @@ wait_for 20 hosts_are 2
 check "a host that is not connected is a partial failure" exits_with $PARTIAL \
     fleet record -c "$WORK/short.pbtx" -o "$WORK/partial.pftrace" --select role=web
 check "the doctor calls it bad" exits_with $PARTIAL fleet doctor
-check "its reason is told" says 'three: FAILED: .*not connected' fleet hosts
+check "its reason is reported" says 'three: FAILED: .*not connected' fleet hosts
 
 # --- a relay that is revoked while an agent is connected ---------------------------------------------
 start_service watchful

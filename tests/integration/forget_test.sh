@@ -118,7 +118,7 @@ record_all() { # exit code 0, and nothing of a host that is missing
 check "a recording of all leaves out the one that left, and is complete" record_all
 check "it says which" grep -q 'note: 1 hosts of the selection left the relay more than 60 s ago (db1)' "$WORK/all.log"
 check "the others are in the trace" $CHECK "$WORK/all.pftrace" --machines 2 --disjoint --min-packets 10
-check "who names it waits for it in vain" says 'db1' fleet ps --host db1 --timeout 1s
+check "a command that names it waits for it until its timeout" says 'db1' fleet ps --host db1 --timeout 1s
 check "a selection with an age means those that left, of it" says '^no host left so long ago$' \
     fleet forget --older-than 60s --select 'role=web'
 check "and all that did" says '^host db1: forgotten$' fleet forget --older-than 60s

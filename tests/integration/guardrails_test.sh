@@ -49,7 +49,7 @@ check "a service whose memory runs away ends itself" test "$CODE" = 134
 check "and says what it was, and how much" grep -qE 'error guardrail-hit: what=memory resident_bytes=[4-9][0-9]{8} limit_bytes=67108864$' "$WORK/fat.log"
 if [ -z "${PFL_SANITIZE:-}" ]; then
     PID=$STUCK
-    check "the kernel hears nothing of a loop that stands still" wait_for 30 is_ringing
+    check "the timer of a loop that stands still expires" wait_for 30 is_ringing
     kill -CONT "$PID"
     code_of_end
     check "and that was its end" test "$CODE" = 142
@@ -58,7 +58,7 @@ if [ -z "${PFL_SANITIZE:-}" ]; then
     check "one that takes what it should, and turns, lives on all the while" answers lean
     kill "$LEAN"
 else
-    skip "the kernel hears nothing of a loop that stands still" "a sanitizer takes more memory than the limit"
+    skip "the timer of a loop that stands still expires" "a sanitizer takes more memory than the limit"
     skip "one that takes what it should, and turns, lives on all the while" "the same"
 fi
 check "without --guardrails nothing of this ends a service" answers lenient

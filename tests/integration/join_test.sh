@@ -113,9 +113,9 @@ check "a host's certificate is no relay's" says "it is no relay of this fleet" j
 "$P" pki init "$WORK/other" --fleet test >/dev/null
 "$P" pki relay "$WORK/other" meet --ip 127.0.0.1 >/dev/null
 check "another authority's token meets a stranger" says "the authority is not the one" join web5 "$("$P" pki join-token "$WORK/other" web5)"
-check "and strangers were told nothing" not grep -q 'bytes_to_signer=[1-9]' "$WORK/direct.log"
+check "and strangers got no answer" not grep -q 'bytes_to_signer=[1-9]' "$WORK/direct.log"
 relay unsigned relay-meet "$WORK/nobody.sock"
-check "without a signer the agent is told" says "did not answer|no answer" join web6 "$(token web6)"
+check "without a signer the agent reports that nobody answers" says "did not answer|no answer" join web6 "$(token web6)"
 check "and the relay's log has the remedy" grep -q "join-refused: .*perfleet pki serve" "$WORK/unsigned.log"
 if [ "$(id -u)" -eq 0 ]; then
     mkdir -m 1777 "$WORK/shared"
@@ -223,7 +223,7 @@ check "and the log says that it gave way" wait_for 20 grep -q "it gave way to a 
 # --- the signer that hung
 check "signing that hangs is cut" wait_for 60 grep -q "signing takes too long" "$WORK/hanging-signer.log"
 wait "$HANGING_PID"
-check "who asked for it is told that there is no answer" grep -qE "did not answer|no answer" "$WORK/hangs/one.out"
+check "the agent that asked reports that there is no answer" grep -qE "did not answer|no answer" "$WORK/hangs/one.out"
 JOIN_AT=$HANGING_JOIN check "and who comes next is served" \
     join hangs/two "$("$P" pki join-token "$WORK/pki-hangs" web21)"
 JOIN_AT=$HANGING_JOIN check "the token is good still" join hangs/one "$HANGING_TOKEN"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC1091
-# perfleet-keep: what a program gave it outlives the program, whoever else talks is not heard, and it ends as the
+# perfleet-keep: what a program gave it outlives the program, messages of other processes are refused, and it ends as the
 # program does. tests/support/kept_program.c judges what it finds in each of its processes.
 . "$(dirname "$0")/lib.sh"
 
@@ -25,11 +25,11 @@ starts() { wc -c <"$WORK/$1/starts"; }
 check "sixty times killed at any moment: all is there that was given, once, with its name and content" keep lives
 check "it was killed at least so often" test "$(starts lives)" -ge 60
 check "768 descriptors and no more, in order; those removed are gone, and one file is kept once" keep fill
-check "what was too much is told" log_has fill 'descriptor-refused: name=n-768 kept=768 max=768'
+check "a descriptor past the maximum is reported" log_has fill 'descriptor-refused: name=n-768 kept=768 max=768'
 check "another process of the same user neither stores nor removes" keep stranger
-check "and is told of" log_has stranger 'datagram-refused: pid=[0-9]+ reason="not permitted"'
+check "and is reported" log_has stranger 'datagram-refused: pid=[0-9]+ reason="not permitted"'
 check "datagrams without sense do no harm" keep garbage
-check "and are told of" log_has garbage 'datagram-refused'
+check "and are reported" log_has garbage 'datagram-refused'
 check "nothing is left of the sockets" rmdir "$RUNTIME_DIRECTORY"
 mkdir "$RUNTIME_DIRECTORY"
 
@@ -42,7 +42,7 @@ check "wrong usage ends it" ends_as 2 'exit 2'
 check "a failure does not" ends_as 0 "echo >>'$WORK/failures'; [ \$(wc -l <'$WORK/failures') -ge 4 ] || exit 1"
 check "a signal that nobody asked for does not" \
     ends_as 0 "echo >>'$WORK/signals'; [ \$(wc -l <'$WORK/signals') -ge 3 ] || kill -TERM \$\$"
-check "a program that is not there is told at once" exits_with 127 "$KEEP" -- "$WORK/none"
+check "a program that does not exist is reported at once" exits_with 127 "$KEEP" -- "$WORK/none"
 check "one that cannot be executed, too" exits_with 126 "$KEEP" -- "$WORK"
 check "no program is wrong usage" exits_with 2 "$KEEP" --restart-max-ms 50
 check "an unknown option is" exits_with 2 "$KEEP" --fast -- true
@@ -65,7 +65,7 @@ does_not_spin() {
     awk 'NR == 1 { begin = $1 } END { print NR " starts in " $1 - begin " s"; exit $1 - begin < 10 * 0.05 - 0.02 }' "$WORK/spin"
 }
 check "but not at once" does_not_spin
-# It waits, or has just started it again: then that one is told to stop, and may have ended before.
+# It waits, or has just started it again: then that one is asked to stop, and may have ended before.
 start waiting "$KEEP" -- sh -c 'exit 1'
 wait_for 60 log_has waiting 'again_in_ms=[0-9]{3}'
 kill "$STARTED"
@@ -116,7 +116,7 @@ fi
 reaps='(sh -c "exit 3" & echo $! >orphan); until [ ! -e /proc/$(cat orphan) ]; do sleep 0.05; done'
 check "as process 1 it reaps orphans" \
     exits_with 0 env -C "$WORK" timeout 120 "${NEW_PIDS[@]}" "$KEEP" -- sh -c "$reaps"
-check "and hears SIGTERM" exits_with 9 timeout 120 "${NEW_PIDS[@]}" "$KEEP" -- \
+check "and ends on SIGTERM" exits_with 9 timeout 120 "${NEW_PIDS[@]}" "$KEEP" -- \
     sh -c 'trap "exit 9" TERM; kill -TERM 1; while :; do sleep 0.05; done'
 
 if [ "$(id -u)" -ne 0 ]; then
@@ -133,7 +133,7 @@ in_read_only_root() {
 }
 check "where nothing can be written it keeps as well" \
     in_read_only_root "$KEEP" -- "$PROGRAM" stranger "$WORK/abstract"
-check "by an abstract name, which is told" log_has abstract 'socket-abstract'
+check "by an abstract name, which is reported" log_has abstract 'socket-abstract'
 
 install -m 0755 "$PROGRAM" "$WORK/program"
 PROGRAM=$WORK/program

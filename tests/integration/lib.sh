@@ -106,7 +106,7 @@ check() {
 }
 
 # The claims of a program that prints lines of TAP without numbers become this script's. One that dies has
-# failed, too: its other claims were not told.
+# failed, too: its other claims were not checked.
 tap_claims() {
     local line
     while IFS= read -r line; do
@@ -134,7 +134,7 @@ no_sanitizer_spoke() {
     ! grep -hE 'Sanitizer|runtime error:|Assertion' "$WORK"/*.log
 }
 
-# Everything is ended before the sanitizers are asked: leaks are told at a program's end.
+# Everything is ended before the sanitizers are asked: leaks are reported at a program's end.
 finish() {
     if [ ${#JOBS[@]} -ne 0 ] || [ -e "$WORK/.started" ]; then
         end_jobs

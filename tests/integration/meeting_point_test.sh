@@ -185,7 +185,7 @@ check "but not to another operator" says '"streams":\[\]' operator "$RELAY_ADDR"
 ID=$(me call GET /v1/hosts/long/streams 2>/dev/null | grep -oE '[0-9a-f]{32}' | head -n 1)
 check "who cannot kill it" says '^410' operator "$RELAY_ADDR" operator-other call DELETE "/v1/hosts/long/streams/$ID"
 check "its own operator can" says '^204' me call DELETE "/v1/hosts/long/streams/$ID"
-check "and hears of it" wait_for 20 grep -q killed "$WORK/stall.err"
+check "and reports it" wait_for 20 grep -q killed "$WORK/stall.err"
 check "then it is gone" wait_for 20 streams_are long 0
 # Killed without a goodbye: the stream is kept, and another, of a short life, is not.
 is_orphan() { me call GET "/v1/hosts/$1/streams" 2>/dev/null | grep -q '"is_carried":false'; }

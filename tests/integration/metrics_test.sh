@@ -60,12 +60,12 @@ for text in elsewhere.txt relay.txt agent.txt relay.unix agent.unix; do
     check "$text is what a strict reader takes" "${METRICS[@]}" format "$WORK/$text"
     check "all of $text is in docs/metrics.md" "${METRICS[@]}" documented "$WORK/$text" "$ROOT/docs/metrics.md"
 done
-for door in "relay $R" "agent $A"; do
-    check "a host's certificate gets nothing of the ${door% *}" not scrape "${door#* }" "$WORK/no" host-one
-    check "nor does a relay's" not scrape "${door#* }" "$WORK/no" relay-meet
-    check "nor an operator of another authority" not scrape "${door#* }" "$WORK/no" operator-me "$WORK/other"
-    check "nor anybody without a certificate" not curl -sSk -m 60 -o "$WORK/no" "https://127.0.0.1:${door#* }/metrics"
-    check "nor in the clear" not curl -sS -m 60 -o "$WORK/no" "http://127.0.0.1:${door#* }/metrics"
+for listener in "relay $R" "agent $A"; do
+    check "a host's certificate gets nothing of the ${listener% *}" not scrape "${listener#* }" "$WORK/no" host-one
+    check "nor does a relay's" not scrape "${listener#* }" "$WORK/no" relay-meet
+    check "nor an operator of another authority" not scrape "${listener#* }" "$WORK/no" operator-me "$WORK/other"
+    check "nor anybody without a certificate" not curl -sSk -m 60 -o "$WORK/no" "https://127.0.0.1:${listener#* }/metrics"
+    check "nor in the clear" not curl -sS -m 60 -o "$WORK/no" "http://127.0.0.1:${listener#* }/metrics"
 done
 check "nothing was given to them" eval '[ ! -s "$WORK/no" ]'
 check "the log says who was refused" grep -q 'scraper-refused: uri="\?perfleet://test/host/one' "$WORK/relay.log"
@@ -104,7 +104,7 @@ check "and the relay the host's" relay_says 'perfleet_relay_host_certificate_exp
 OFFSET=$(value relay.after 'perfleet_relay_host_clock_offset_seconds{host="one"}')
 check "a clock's offset is less than its error: it is the same clock" is_more \
     "$(value relay.after 'perfleet_relay_host_clock_error_seconds{host="one"}')" "$(awk -v o="$OFFSET" 'BEGIN { printf "%.17g", o < 0 ? -o : o }')"
-check "the loop's longest turn is told" is_more "$(value relay.after perfleet_loop_longest_turn_seconds)" 0
+check "the loop's longest turn has a metric" is_more "$(value relay.after perfleet_loop_longest_turn_seconds)" 0
 check "the service can be reached" agent_says perfleet_agent_service_reachable 1
 
 # ---- the service through the agent
@@ -138,8 +138,8 @@ check "what waits for a consumer who asks and does not read is seen" \
 check "and counted among all" is_more "$(value now perfleet_service_send_queue_bytes)" 10000
 kill "$STARTED"
 check "and gone when he is" wait_for 20 agent_says perfleet_service_send_queue_bytes 0
-check "the loop's turns of the service are told" is_more "$(value now perfleet_service_loop_busy_seconds_total)" 0
-check "queues and windows are told" eval 'grep -q "^perfleet_agent_send_queue_bytes{towards=\"service\"}" "$WORK/now" && grep -q ^perfleet_agent_stream_window_bytes "$WORK/now"'
+check "the loop's turns of the service have a metric" is_more "$(value now perfleet_service_loop_busy_seconds_total)" 0
+check "queues and windows have metrics" eval 'grep -q "^perfleet_agent_send_queue_bytes{towards=\"service\"}" "$WORK/now" && grep -q ^perfleet_agent_stream_window_bytes "$WORK/now"'
 for text in agent.after now; do
     check "$text is what a strict reader takes" "${METRICS[@]}" format "$WORK/$text"
     check "all of $text is in docs/metrics.md" "${METRICS[@]}" documented "$WORK/$text" "$ROOT/docs/metrics.md"
@@ -229,8 +229,8 @@ check "the probes'" louder probes "$PROBES_PID"
 check "all go on" eval 'kill -0 "$TWO_PID" "${JOBS[1]}" "${JOBS[2]}" "$PROBES_PID"'
 
 # ---- reload, stop
-check "SIGHUP keeps both doors open" eval 'kill -HUP "${JOBS[1]}" && sleep 0.1 && says "^200$" scrape "$R" "$WORK/no"'
+check "SIGHUP keeps both listeners open" eval 'kill -HUP "${JOBS[1]}" && sleep 0.1 && says "^200$" scrape "$R" "$WORK/no"'
 kill "${JOBS[1]}"
 wait "${JOBS[1]}" 2>/dev/null
-check "a stopped relay leaves no log of a leak or a broken door" not grep -qE 'Assertion|listen-failed' "$WORK/relay.log"
+check "a stopped relay leaves no log of a leak or a listener that failed" not grep -qE 'Assertion|listen-failed' "$WORK/relay.log"
 finish

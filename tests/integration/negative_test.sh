@@ -83,7 +83,7 @@ for who in none operator-mallory operator-me host-lost relay-meet; do
     tap_claims "${ABUSE[@]}" knock "$RELAY" "$WORK/pki" "$who" pfl-agent/1
 done
 tap_claims "${ABUSE[@]}" knock "$RELAY" "$WORK/pki" operator-me http/1.1
-check "after those at the door all is well" wait_for 10 unhurt
+check "after connections without a handshake all is well" wait_for 10 unhurt
 
 # ---- names, streams of others
 tap_claims "${ABUSE[@]}" names "$RELAY" "$WORK/pki" operator-me

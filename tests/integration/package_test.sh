@@ -224,7 +224,7 @@ if [ ! -d "${CGROUP%/*}" ] || ! in_root 'test -x /lib/systemd/systemd' || ! unsh
 fi
 check "installed again" in_root "dpkg -i $DEBS"
 boot
-# It is killed, and everything in it: unshare hears no other signal.
+# It is killed, and everything in it: unshare ends on no other signal.
 BOOTED=$STARTED
 JOBS=()
 trap 'kill -9 "$BOOTED" 2>/dev/null; cleanup' EXIT
@@ -266,13 +266,13 @@ louder() { # louder UNIT: debug is on, and off again
         in_boot systemctl kill -s USR2 "$1.service" && wait_for 20 journal_has "$1.service" PERFLEET_EVENT=log-level PERFLEET_LEVEL=info
 }
 for unit in perfleetd perfleet-relay perfleet-agent perfleet-probes; do
-    check "$unit says more when it is told to, and less again" louder "$unit"
+    check "$unit logs more on SIGUSR1, and less again" louder "$unit"
 done
 check "no daemon has a capability" is_confined
-check "the signer was started by its socket, and hears its watchdog" test "$(state_of perfleet-signer.service ActiveState) $(state_of perfleet-signer.service NRestarts)" = "active 0"
+check "the signer was started by its socket, and answers its watchdog" test "$(state_of perfleet-signer.service ActiveState) $(state_of perfleet-signer.service NRestarts)" = "active 0"
 check "a certificate that is not due is left alone, and nothing has failed" in_boot_sh '
     systemctl start perfleet-agent-renew.service; test "$(systemctl show -P Result perfleet-agent-renew.service)" = exec-condition'
-check "one that is due is renewed by the timer's unit, and the agent told" in_boot_sh '
+check "one that is due is renewed by the timer's unit, and the agent notified" in_boot_sh '
     runuser -u perfleet-signer -- perfleet pki host /var/lib/perfleet-signer web1 --force --not-before "25 days ago" --not-after "5 days" >/dev/null &&
     cp /var/lib/perfleet-signer/host-web1.pem /etc/perfleet/agent/cert.pem.tmp && cp /var/lib/perfleet-signer/host-web1.key /etc/perfleet/agent/key.pem &&
     mv /etc/perfleet/agent/cert.pem.tmp /etc/perfleet/agent/cert.pem && systemd-tmpfiles --create perfleet-host.conf && systemctl reload perfleet-agent &&

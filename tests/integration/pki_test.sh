@@ -173,7 +173,7 @@ check "a key is not P-256 by its subject's words" refused_for "the key is not EC
 of_key /CN=x ec -pkeyopt ec_paramgen_curve:P-384
 check "nor is one of another curve" refused_for "the key is not ECDSA P-256"
 of_key /CN=x ec -pkeyopt ec_paramgen_curve:P-256 -pkeyopt ec_param_enc:explicit
-check "nor one with a curve of the asker's own" refused_for "the key is not ECDSA P-256"
+check "nor one with a curve of the applicant's own" refused_for "the key is not ECDSA P-256"
 echo "-----BEGIN CERTIFICATE REQUEST-----" >"$WORK/other.pem"
 check "what is no request is refused" refused_for "this is no PKCS #10 request"
 of_key "/CN=verify OK" ec -pkeyopt ec_paramgen_curve:P-256

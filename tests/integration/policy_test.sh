@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2016,SC2034,SC2153,SC2154
-# Roles on real processes: what an operator may do at which host, how he is told what he may not, what
+# Roles on real processes: what an operator may do at which host, how a refusal is reported, what
 # he tries all the same, and what happens to what runs when the policy changes.
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
@@ -28,7 +28,7 @@ policy "$WIDE" >"$WORK/policy.pbtx"
 check "a policy can be checked" says '2 rules, 1 roles' "$BIN/perfleet-relay" --check-policy "$WORK/policy.pbtx"
 check "the example is one" "$BIN/perfleet-relay" --check-policy "$ROOT/deploy/conf/policy.pbtx"
 policy "max_durations_ms: 5" >"$WORK/bad.pbtx"
-check "what is wrong is told with file and line" says 'bad.pbtx:4:[0-9]+: .*max_duration_ms' \
+check "a mistake is reported with file and line" says 'bad.pbtx:4:[0-9]+: .*max_duration_ms' \
     "$BIN/perfleet-relay" --check-policy "$WORK/bad.pbtx"
 check "and exits with 1" exits_with 1 "$BIN/perfleet-relay" --check-policy "$WORK/bad.pbtx"
 

@@ -62,12 +62,12 @@ sleep 60 &
 SLEEPER=$!
 exec 5>&-
 JOBS+=("$SLEEPER")
-ttl() { # CONFIG TEST...: how often a value that stays the same is told
+ttl() { # CONFIG TEST...: how often a value that stays the same is written
     local config=$1
     shift
     DURATION=1000 session ttl process_stats "$POLL $config" && test "$(count_packets ttl)" "$@"
 }
-check "proc_stats_cache_ttl_ms: a value that stays is told once in that time" ttl "proc_stats_cache_ttl_ms: 60000" -eq 1
+check "proc_stats_cache_ttl_ms: a value that stays is written once in that time" ttl "proc_stats_cache_ttl_ms: 60000" -eq 1
 check "without it in every poll" ttl "" -ge 2
 # Each of the sleeper's files, as /proc has them, COUNT times or more.
 has_files() { # CONFIG COUNT

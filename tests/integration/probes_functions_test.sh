@@ -103,7 +103,7 @@ if has_kprobes; then
     $EVENTS "$WORK/kprobes.pftrace" >"$WORK/kprobes.txt"
     check "each call has its begin and its end, by name, in the thread that called" \
         $JUDGE kprobes "$WORK/kprobes.txt" "$WORK/kernel.txt" "$(cat "$WORK/worker")" "$CALL" "$CALLS"
-    check "a function that is not there is told; nothing was lost" \
+    check "a function that does not exist is reported; nothing was lost" \
         $FIELDS "$WORK/kprobes.pftrace" failed:perfetto_kprobes/no_such_function lossless
     kprobes_are_gone() { ! grep -q perfetto_ $TRACEFS/kprobe_events; }
     check "afterwards the kernel has none of them" wait_for 20 kprobes_are_gone

@@ -80,7 +80,7 @@ check "has begins, ends and instants by name" has_events kprobes \
 check "they were defined as the kernel wants it" wrote 'kprobe_events <- p:perfetto_kprobes/vfs_read vfs_read'
 check "returns too" wrote 'kprobe_events <- r1024:perfetto_kretprobes/vfs_write vfs_write'
 check "switched on in the program's own instance" wrote "$OWN/events/perfetto_kprobes/vfs_read/enable <- 1"
-check "what cannot be probed is told, and how often probes were hit and missed" \
+check "what cannot be probed is reported, and how often probes were hit and missed" \
     $FIELDS "$WORK/kprobes.pftrace" failed:perfetto_kprobes/no_such \
     "failed:perfetto_kretprobes/bad;name" kprobes:15:2 no_setup_unknown lossless
 check "afterwards they are gone" as_before

@@ -189,7 +189,7 @@ for i in range(20000):
 END
 kill -CONT "$PROBES"
 end_recording "$RECORD"
-check "its losses are told" $FIELDS "$WORK/small.pftrace" lost overrun
+check "its losses are reported" $FIELDS "$WORK/small.pftrace" lost overrun
 
 # --- somebody's -----------------------------------------------------------------------------
 # The session goes on without print, its trace says why, and nothing is changed. The kernel forgets the names of
@@ -348,7 +348,7 @@ PROBES_LOG=fourth
 start_probes fourth
 check "until the next program starts" wait_for 20 eval 'no_journal && is_as_before >/dev/null'
 
-# --- what the operator is told before ---------------------------------------------------------
+# --- what is reported to the operator before ---------------------------------------------------------
 kill "$PROBES"
 wait "$PROBES"
 reset_top
@@ -361,7 +361,7 @@ check "the doctor says that there is no ftrace/print, and why" \
 check "of a recording without it nothing" says '^well' doctor --preset sched
 reset_top
 PROBES_LOG=fifth
-begin told print
+begin warned print
 has_begun
 end_recording "$RECORD"
 check "after the next session the doctor knows that it is free" wait_for 30 doctor_says '^well' doctor

@@ -47,7 +47,7 @@ check "the trace has processes, counters and processors" \
     $FIELDS "$WORK/proc.pftrace" process_tree process_stats sys_stats cpu_info
 kill "$PLAIN"
 wait "$PLAIN"
-check "it ends when it is told to" test $? -eq 0
+check "it ends on SIGTERM" test $? -eq 0
 check "wrong usage is exit 2" exits_with 2 "$BIN/perfleet-probes" --nonsense
 
 # --- the kernel -----------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ProtoVMs: programs of producers, run over what a ring overwrites (docs/abi/protovm.md). perfleetd is
 # compared with what Perfetto's own service was recorded to do; with PERFETTO_BIN_DIR that one is asked
-# again, and both get programs that are new (NEW_SEEDS=N for more). RECORD=1 records anew.
+# again, and both get programs that are new (NEW_SEEDS=N for more). RECORD=1 records again.
 . "$(dirname "$0")/lib.sh"
 P=${PERFETTO_BIN_DIR:-/nonexistent}
 RECORDED=$ROOT/tests/fixtures/protovm/recorded.json

@@ -109,11 +109,11 @@ check "one that has ended has to join" says "has ended: join again, with a token
     renew --force $(files "$D/host-late.pem" "$D/host-late.key")
 "$P" pki init "$WORK/other" --fleet test >/dev/null
 "$P" pki host "$WORK/other" web3 >/dev/null
-check "a relay of another authority is told nothing" says "the authority is not the one" \
+check "a relay of another authority gets no request" says "the authority is not the one" \
     renew --force --relay "$RELAY" --join-port "$JOIN_PORT" --ca "$WORK/other/ca.pem" --cert "$WORK/other/host-web3.pem" --key "$WORK/other/host-web3.key"
 pki revoke relay meet
 cp "$WORK/web1/crl.pem" "$WORK/before.crl.pem" && cp "$D/crl.pem" "$WORK/web1/crl.pem"
-check "a relay that is on the host's list is told nothing" says "its certificate was revoked" mine --force
+check "a relay that is on the host's list gets no request" says "its certificate was revoked" mine --force
 cp "$WORK/before.crl.pem" "$WORK/web1/crl.pem"
 check "no relay: said, with the end of the present one" says "not renewed; the present certificate is good until" \
     mine --force --join-port 9

@@ -132,7 +132,7 @@ AUDITED=$STARTED
 check "a relay with an audit log listens" wait_for 20 grep -qs listening "$WORK/audited.log"
 mv "$WORK/audit/log" "$WORK/audit/log.1"
 kill -HUP "$AUDITED"
-check "an audit log that was moved away is begun anew" wait_for 10 test -e "$WORK/audit/log"
+check "an audit log that was moved away is created again" wait_for 10 test -e "$WORK/audit/log"
 check "no reading failed" sh -c "! grep -E 'error|not-reloaded|denied' '$LOG'"
 
 # --- the agent --------------------------------------------------------------------------------------

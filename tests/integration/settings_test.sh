@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the daemons are told: --config, --check-config, --dump-config, and the installed examples.
+# Settings of the daemons: --config, --check-config, --dump-config, and the installed examples.
 . "$(dirname "$0")/lib.sh"
 
 CONF=$ROOT/deploy/conf
@@ -49,7 +49,7 @@ sed -i 's/^polcy.*/crl: "\/nowhere\/crl.pem"/' "$WORK/r.conf"
 check "--check-config wants to be able to read what is named, and tells the line" \
     says "r.conf:5: crl: cannot read \"/nowhere/crl.pem\": No such file" "$R" --config "$WORK/r.conf" --check-config
 check "and fails" exits_with 2 "$R" --config "$WORK/r.conf" --check-config
-check "a file that is not there is told" says "nowhere.conf: No such file" "$R" --config /nowhere.conf
+check "a file that does not exist is reported" says "nowhere.conf: No such file" "$R" --config /nowhere.conf
 check "a folder is no file" says "directory" "$R" --config /
 head -c 2000000 /dev/zero | tr '\0' '#' >"$WORK/big.conf"
 check "a file beyond the limit is refused" exits_with 2 "$R" --config "$WORK/big.conf" "${files[@]}"

@@ -33,7 +33,7 @@ prompt() { # FILE
     [ "$(sed -n 's/^answers=//p' "$1")" -ge "$ANSWERS_MIN" ]
 }
 whole() { $CHECK "$1" --contiguous --test-sequences "1:0:$((COUNT - 1))"; }
-# The source is started anew for each: it has its packets written when it is read.
+# The source is started again for each: it has its packets written when it is read.
 produce() {
     start producer "${PRODUCER[@]}"
     wait_for_source "$EXAMPLE_SOURCE" 1
@@ -115,7 +115,7 @@ echo on >&8
 exec 8>&-
 wait "$pid"
 check "what is lost of it ends the stream" test $? -ne 0
-check "the operator is told" grep -q 'broken' "$WORK/pause.err"
+check "the operator gets the reason" grep -q 'broken' "$WORK/pause.err"
 check "the agent counts it among what was lost" wait_for 20 agent_says d "$BROKEN" 1
 prlimit --pid "$DIALLED" --fsize=unlimited:
 check "and serves the next one" is_there d

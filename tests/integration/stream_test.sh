@@ -163,7 +163,7 @@ check "at once" wait_for 20 test ! -e "$WORK/ring-0002.pftrace"
 kill -INT "$RECORDING"
 ends_with 0
 check "the newest are kept" [ "$(find "$WORK" -name 'ring-*' | wc -l)" -eq 2 ]
-check "the others are told of" said '2 files \([2-9] older removed\)'
+check "the others are reported" said '2 files \([2-9] older removed\)'
 check "and those that are there are whole" each_is_whole "$WORK"/ring-*.pftrace
 check "a pipe cannot be rotated" says 'need the name of a file' words_of open --rotate-size 1mb -o -
 check "nor what is read at the end" says 'give one of them' words_of open --no-stream --rotate-size 1mb

@@ -72,7 +72,7 @@ client_claims() { # client_claims WHAT NEWEST-TLS
         meets 'TLSv1.3, Cipher is TLS_CHACHA20_POLY1305_SHA256' 'connection-started.*operator/me" tls=1.3' "${ME[@]}"
     check "$1: TLS 1.3 and AES-GCM alone is let in" meets 'TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256' \
         'connection-started.*operator/me" tls=1.3' -ciphersuites TLS_AES_128_GCM_SHA256 "${ME[@]}"
-    check "$1: who changes its keys is told so" says 'alert unexpected message' update_keys
+    check "$1: a peer that changes its keys gets an alert" says 'alert unexpected message' update_keys
     check "and the relay's log says what to change" \
         wait_for 20 has_more "connection-ended.*operator_side=\"$KEY_UPDATE\"" "$RELAY_LOG" 0
 }
@@ -147,7 +147,7 @@ server_claims() { # server_claims WHAT NEWEST-TLS agent|operator CERTIFICATE
         -tls1_2 -cipher ECDHE-ECDSA-AES128-SHA256
     check "$what: no certificate of another authority" refuses "$who" 'of an authority that we do not know' "$WORK/other/$4"
     check "$what: no certificate of an operator" refuses "$who" "is not for this side of a connection" "$WORK/pki/operator-me"
-    check "$what: one that wants another handshake is told no" does "$who" R \
+    check "$what: one that requests another handshake is refused" does "$who" R \
         'it wants another handshake on this connection .TLS 1.2 renegotiation.*turn that off there' "$certificate" -tls1_2
     check "$what: one that dies" does "$who" kill \
         'cut .it ended without a goodbye|the connection was lost|closed the connection after the handshake' "$certificate"

@@ -41,7 +41,7 @@ check "and the relay's log says why" wait_for 10 grep -qiE 'refused|certificate'
 
 pki operator late --days -1
 late=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-late.pem" --key "$WORK/pki/operator-late.key")
-check "an operator whose certificate expired is told so" says 'expired' record_one "${ADDR[one]}" "${late[@]}"
+check "an operator whose certificate expired gets that reason" says 'expired' record_one "${ADDR[one]}" "${late[@]}"
 
 pki operator gone && pki revoke operator gone
 gone=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-gone.pem" --key "$WORK/pki/operator-gone.key")

@@ -90,7 +90,7 @@ check "four sessions record at once" at_once
 check "one has the category it named" has_only "$WORK/step.pftrace" 'example\.step'
 check "one has what its pattern left" has_only "$WORK/request.pftrace" 'example\.request'
 check "one that wants nothing has nothing" says 'events=0' $EVENTS "$WORK/none.pftrace" --summary
-check "cleared state is told anew by every thread" clears_at_least 20 "$WORK/clear.pftrace"
+check "cleared state is written again by every thread" clears_at_least 20 "$WORK/clear.pftrace"
 
 kill -9 "$SERVICE_PID"
 wait "$SERVICE_PID" 2>/dev/null

@@ -82,7 +82,7 @@ check "the trace names who raised it" grep -aq 'perfleet-raise/guest' "$WORK/rai
 check "a script on a host raises it" raised_to "$BIN/perfleet-trigger" --socket "$WORK/one/producer.sock" boom
 check "perfleet raises it at a socket of this machine" raised_to "$P" raise boom --host "unix:$WORK/two/consumer.sock"
 raises_at() { PERFETTO_PRODUCER_SOCK_NAME=$1 "$P" raise boom; }
-check "and where it is told to" raised_to raises_at "$WORK/two/producer.sock"
+check "and at the socket of PERFETTO_PRODUCER_SOCK_NAME" raised_to raises_at "$WORK/two/producer.sock"
 # A session of his own may not last as long as this one: he takes this one over.
 WAITS=hasty check "whose own session may not wait so long waits all the same" raised_to as guest raise boom --host one
 check "the audit log has no line for each look at the session" \
@@ -131,7 +131,7 @@ check "the sessions themselves go on" says '"STARTED"' as guest ps --json --sele
 check "the copies are read later, as one trace" as guest read g-ring.triggered -o "$WORK/late.pftrace" --select '*'
 check "all three are in it" $CHECK "$WORK/late.pftrace" --machines 3 --disjoint --lossless --min-packets 10
 check "an order makes one copy: the next trigger does nothing" eval 'raise_boom; alarms_are copied 3'
-check "set anew, it waits again" arm_all
+check "set again, it waits again" arm_all
 raise_boom
 check "and copies again" wait_for 20 alarms_are copied 3
 check "a copy that nobody read is not overwritten: the order says so" eval \
@@ -240,15 +240,15 @@ read -r -t 120 line <&"${BABBLER[0]}"
 check "a host tells more than it may, and comes again" test "${line:-}" = babbled
 check "its rate is the host's, not a connection's, and the rest is counted" python3 -B - "$WORK/audit.jsonl" <<'END'
 import datetime, json, sys
-told = [line for line in map(json.loads, open(sys.argv[1])) if line["host"] == "eve"]
-at = [datetime.datetime.fromisoformat(line["time"][:-1]).timestamp() for line in told]
-count = {what: sum(line["action"] == what for line in told) for what in ("request", "trigger", "unheard")}
+lines = [line for line in map(json.loads, open(sys.argv[1])) if line["host"] == "eve"]
+at = [datetime.datetime.fromisoformat(line["time"][:-1]).timestamp() for line in lines]
+count = {what: sum(line["action"] == what for line in lines) for what in ("request", "trigger", "unheard")}
 passed_s = at[-1] - at[0]
 assert 500 <= count["request"] <= 501 + 50 * (passed_s + 1), (count, passed_s)
 assert 10 <= count["trigger"] <= 11 + passed_s + 1, (count, passed_s)
 assert count["unheard"] >= 1, count
 END
-check "an answer that is no list of alarms is told as none" \
+check "an answer that is no list of alarms counts as none" \
     says 'host eve: FAILED: its answer makes no sense' as guest alarms --host eve
 check "what it calls its alarms is not for a terminal" \
     eval 'as guest alarms --host eve >"$WORK/eve.out"; grep -q "session .*: ?" "$WORK/eve.out" && ! grep -q "[[:cntrl:]]" "$WORK/eve.out"'

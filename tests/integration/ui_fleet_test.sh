@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The path of perfleet tunnel --ui that stands for all hosts: one trace of all of them for the Perfetto
-# UI's recording page, and what the page is told when a host is missing.
+# UI's recording page, and what the page shows when a host is missing.
 # shellcheck disable=SC1091,SC2015,SC2016,SC2086,SC2154
 . "$(dirname "$0")/lib.sh"
 P=$BIN/perfleet
@@ -36,14 +36,14 @@ FLEET=(web1 web2 --relay "$RELAY" "${TLS_ME[@]}")
 page() { "${UI[@]}" page "$URL" "$GOOD" "$@"; }
 has_two() { $CHECK "$WORK/$1" --machines 2 --disjoint --contiguous --lossless --min-packets "${2:-500}"; }
 sessions_are() {
-    local told
-    told=$("$P" query --host "unix:$WORK/web1/consumer.sock" --host "unix:$WORK/web2/consumer.sock" --json) &&
-        [ "$(grep -oE '"state": ?"[A-Z_]+"' <<<"$told" | wc -l)" -eq "$1" ]
+    local state
+    state=$("$P" query --host "unix:$WORK/web1/consumer.sock" --host "unix:$WORK/web2/consumer.sock" --json) &&
+        [ "$(grep -oE '"state": ?"[A-Z_]+"' <<<"$state" | wc -l)" -eq "$1" ]
 }
 files_are() { [ "$(readlink "/proc/$TUNNEL/fd/"* 2>/dev/null | grep -c '(deleted)$')" -eq "$1" ]; }
 
 open_tunnel tunnel "${FLEET[@]}"
-check "the page is told how many hosts there are" says '^version=perfleet [0-9.]+: 2 hosts$' "${UI[@]}" query "$URL" "$GOOD"
+check "the page gets the number of hosts" says '^version=perfleet [0-9.]+: 2 hosts$' "${UI[@]}" query "$URL" "$GOOD"
 PORT=${URL%/fleet}
 PORT=${PORT##*:}
 status_is() { # STATUS HOST ORIGIN [UID]
@@ -108,7 +108,7 @@ check "the tunnel does, too" grep -qE 'hosts that the trace lacks.*web2 \(' "$LO
 # --- it is dead when the page comes --------------------------------------------------------------------
 one_is_there() { [ "$(fleet hosts 2>/dev/null | grep -cE '^web[12]  *up ')" -eq 1 ]; }
 check "the relay knows that it is away" wait_for 90 one_is_there
-check "before it records the page is told who is missing" says '1 of 2 hosts; missing: web2 \(' "${UI[@]}" query "$URL" "$GOOD"
+check "before it records the page gets the names of missing hosts" says '1 of 2 hosts; missing: web2 \(' "${UI[@]}" query "$URL" "$GOOD"
 check "and when it does, why it cannot" says '^error=.*only 1 of 2 hosts are ready.*web2 \(' page 60000 "$WORK/none.pftrace"
 check "nothing is left on the host that was ready" wait_for 60 sessions_are 0
 kill "$TUNNEL"

@@ -59,7 +59,7 @@ fi
 check "the log says who was refused" grep -q 'browser-refused: status=403' "$WORK/tunnel.log"
 check "what is no WebSocket is ended" timeout 300 "${UI[@]}" abuse "$PORT"
 
-# Requests that never end, each anew as soon as it is ended, do not keep the UI's page out.
+# Requests that never end, each repeated as soon as it ends, do not keep the UI's page out.
 page_comes_in() { # past the attacker of this log
     wait_for 60 grep -q ready "$WORK/$1.log" || { cat "$WORK/$1.log"; return 1; }
     for _ in 1 2 3 4 5; do

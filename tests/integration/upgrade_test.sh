@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A fleet that is upgraded piece by piece: programs of an earlier commit of this repository, built
 # once from its history (build/before-COMMIT), with those of this build, in every combination and
-# while sessions run. What does not survive is told; docs/upgrades.md is the same in words.
+# while sessions run. What does not survive is reported; docs/upgrades.md is the same in words.
 . "$(dirname "$0")/lib.sh"
 # Agents, relays, operators and sessions were complete, and meant to stay, from here on.
 OLD_COMMIT=27ae83ef06a450e158c1995dc8f49b776c533986
@@ -185,7 +185,7 @@ check "and it is ended" fleet kill flight --host old-old
 check "all are recorded" fleet record -c "$WORK/short.pbtx" -o "$WORK/after.pftrace" --select '*' --quorum 100%
 check "all are whole" whole "$WORK/after.pftrace" --min-packets 10
 
-# --- what does not survive is told -----------------------------------------------------------------
+# --- what does not survive is reported -----------------------------------------------------------------
 in_the_middle() { # in_the_middle COMMAND...: while two hosts are recorded
     begin_recording new --host new-old --host new-new
     "$@"
@@ -209,7 +209,7 @@ kill "${AGENT_PID[old-new]}" && wait "${AGENT_PID[old-new]}"
 BIN=$OLD start_agent old-new --retry-max-ms 500
 wait_for 20 is_new old-new
 by_an_old_agent() { fleet record -c "$WORK/short.pbtx" -o "$WORK/x.pftrace" --host old-new; }
-check "one that is too old for roles is not, and that is told" says 'update perfleet-agent there' by_an_old_agent
+check "one that is too old for roles is not, and the reason is reported" says 'update perfleet-agent there' by_an_old_agent
 
 # --- and newer ones than this: what they say besides is not looked at ------------------------------
 FUTURE="python3 -B $ROOT/tests/support/future_peers.py"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fails on a word that a reader has to guess (docs/style.md section 8), in documents, comments,
 messages and scripts. C has some words more: phrases.py has those for documents. Names in backticks,
-a log event's old name (`was=NAME`), blocks of code, fixtures and docs/lab (history) are exempt.
+a log event's old name (`was=NAME`), blocks of code, fixtures, docs/lab (history) and docs/style.md,
+which quotes the words, are exempt.
 Files that are not yet clean are in tests/lint/baseline/words.txt.
 
 Usage: words.py | --lower | --self-test
@@ -42,7 +43,7 @@ BANNED_IN_C = {
 WORDS = {re.compile(rf"\b({word})\b", re.I): better for word, better in BANNED.items()}
 WORDS_IN_C = {**WORDS, **{re.compile(rf"\b({word})\b", re.I): better for word, better in BANNED_IN_C.items()}}
 FENCED = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.M | re.S)
-EXEMPT = re.compile(r"docs/lab/|tests/fixtures/|tests/fuzz/corpus/|tests/lint/((words|phrases)\.py$|baseline/)")
+EXEMPT = re.compile(r"docs/lab/|docs/style\.md$|tests/fixtures/|tests/fuzz/corpus/|tests/lint/((words|phrases)\.py$|baseline/)")
 SUFFIXES = (".md", ".c", ".h", ".proto", ".py", ".sh", ".txt", ".cmake", ".html", ".yaml",
             ".service", ".conf", "/run")
 

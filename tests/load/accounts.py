@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The accounts of the load test: what writers wrote, what traces hold, what was told as lost.
+"""The accounts of the load test: what writers wrote, what traces hold, what was reported as lost.
 
 For each writer of each session:  written = delivered + dropped + lost
 - written, dropped, chunks: the writer's own account, kept by itself in a file (load_packet.h);
 - delivered: packets in the trace, each with the right checksum, session, writer and order;
-- lost: what is missing and was not dropped. How much of it the service must have told, and where
+- lost: what is missing and was not dropped. How much of it the service must have reported, and where
   it may lie, depends on the form of the session: see Ledger.check_*.
 """
 import bisect
@@ -141,7 +141,7 @@ class Ledger:
         return session.stats[STATS[name]]
 
     def check_losses(self, session, live):
-        """Nothing is lost behind what came; what is lost before or between it, the service told."""
+        """Nothing is lost behind what came; what is lost before or between it, the service reported."""
         form, number = session.form, session.number
         overwritten, discarded = self.stat(session, 'overwritten'), self.stat(session, 'discarded')
         for w in live:
@@ -187,16 +187,16 @@ class Ledger:
                 # A last chunk that holds nothing but a packet's end may have survived.
                 lost += w.chunks
                 open_ += w.chunks > 1 and starts[key][-1] == w.written - 1
-        told = self.stat(session, 'discarded' if session.form.policy == 2 else 'overwritten')
-        if not lost - open_ <= told <= lost:
+        reported = self.stat(session, 'discarded' if session.form.policy == 2 else 'overwritten')
+        if not lost - open_ <= reported <= lost:
             self.fail('chunks missing = chunks that the service counts as lost',
-                      f'{session.form.name} {session.number}: {lost} ({open_} open), told {told}')
+                      f'{session.form.name} {session.number}: {lost} ({open_} open), reported {reported}')
         made = sum(w.chunks for w in writers.values())
         taken = (self.stat(session, 'written') - self.stat(session, 'relocated') +
                  self.stat(session, 'discarded'))
         if made != taken:
             self.fail('chunks written = chunks stored + chunks discarded',
-                      f'{session.form.name} {session.number}: {made}, told {taken}')
+                      f'{session.form.name} {session.number}: {made}, reported {taken}')
         with self.lock:
             self.chunks_checked += made
 

@@ -61,7 +61,7 @@ class Store(threading.Thread):
         self.sock.settimeout(0.02)
         self.kept, self.is_over, self.child, self.starts = [], False, None, 0
 
-    def hear(self):
+    def receive(self):
         try:
             text, extra, _, _ = self.sock.recvmsg(4096, socket.CMSG_SPACE(4))
         except TimeoutError:
@@ -96,9 +96,9 @@ class Store(threading.Thread):
     def run(self):
         self.begin()
         while not self.is_over:
-            self.hear()
+            self.receive()
             if self.child.poll() is not None:
-                while self.hear():
+                while self.receive():
                     pass
                 self.begin()
 
@@ -330,12 +330,12 @@ def begin_session(host, ttl_ms=60000):
 
 
 def claim_gone(host, what, pipe=None, words=""):
-    """No session at the service, nothing at the keeper; and its operator, if there is one, is told."""
+    """No session at the service, nothing at the keeper; and its operator, if there is one, gets the reason."""
     try:
         wait_until(lambda: host.sessions() == 0, "the session is still there")
         wait_until(lambda: not host.kept(), "the keeper has something left")
         if pipe is not None:
-            wait_until(lambda: words in host.operator_said(), "the operator is not told")
+            wait_until(lambda: words in host.operator_said(), "the operator gets no reason")
             pipe.process.wait(60)
         claim(what, True)
     except TimeoutError as e:
@@ -354,7 +354,7 @@ def claim_ends(host):
     host.die()
     status = host.call("DELETE", f"/streams/{host.streams()[0]['id']}")[0]
     claim("a stream that was taken back can be killed", status == "204", status)
-    claim_gone(host, "its session ends, nothing of it is kept, and its operator is told", pipe,
+    claim_gone(host, "its session ends, nothing of it is kept, and its operator gets the reason", pipe,
                "killed at the other side")
 
     (host.dir / "operator.err").unlink()
@@ -364,7 +364,7 @@ def claim_ends(host):
         memory.seek(VERSION_AT)
         memory.write(b"\x63")
     host.kill()
-    claim_gone(host, "what another version left ends: its session, what is kept; its operator is told that", pipe, "stream gone")
+    claim_gone(host, "what another version left ends: its session, what is kept; its operator gets the reason", pipe, "stream gone")
     claim("and the log says so", host.said("stream-not-restored") == 1, host.fleet.log(f"agent-{host.name}"))
 
 
@@ -376,8 +376,8 @@ def claim_without_keeper(fleet):
     fleet.end("agent-alone", signal.SIGKILL)
     wait_until(lambda: host.sessions() == 0, "the session is still there")
     fleet.start("agent-alone", host.agent)
-    wait_until(lambda: pipe.process.poll() is not None, "its operator is not told")
-    claim("without a manager a stream dies with its agent, and its operator is told",
+    wait_until(lambda: pipe.process.poll() is not None, "its operator gets no reason")
+    claim("without a manager a stream dies with its agent, and its operator gets the reason",
           "stream gone" in host.operator_said(), host.operator_said())
 
 
@@ -392,7 +392,7 @@ def claim_restart(fleet):
         store.child.terminate()
         wait_until(lambda: store.starts > starts, "it is not started again")
         answer = client.call("GetTraceStats")
-        claim(f"an agent that is told to stop leaves its streams to the next one ({n + 1})",
+        claim(f"an agent that is asked to stop leaves its streams to the next one ({n + 1})",
               bool(answer and answer[0]) and host.sessions() == 1, answer, fleet.log("agent-restarted"))
     store.stop()
 

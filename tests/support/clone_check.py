@@ -233,7 +233,7 @@ def the_current_segment_of_a_rotated_trace_is_cloned(world):
 
 def a_transferred_buffer_is_empty_for_the_next_clone(world):
     source, session = world.start("buffers { size_kb: 16384 transfer_on_clone: true } " + SOURCE)
-    chains = []  # ids are given anew in each clone: what follows upon what is one sequence
+    chains = []  # ids are assigned again in each clone: what follows upon what is one sequence
     for _ in range(4):
         wait_until_written(source, 10000)
         clone, reply = world.clone(field(1, session))

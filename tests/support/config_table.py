@@ -10,7 +10,7 @@ NAME is `perfetto` or `perfleetd`. The table's scenarios begin with a line
 Options: field=NAME, which a refusal by perfleetd has to name; root, for other users' connections;
 own="WHY": perfleetd does otherwise than Perfetto, so that it has a recording of its own, and WHY
 is in docs/compatibility.md too; kills: Perfetto's service ends, so it is spared; any-order: a timer
-ends the session, and what each connection is told of it may be seen in any order. Then steps, one a line, lines with four spaces go on:
+ends the session, and what each connection receives of it may be seen in any order. Then steps, one a line, lines with four spaces go on:
     a: CONFIG       EnableTracing on connection a, in text format; `a fd:` with a descriptor;
                     $DIR is a directory of the test's own. A name with `!` is of another user
     a VERB [ARG]    start, disable, free, flush, read, close, state, detach KEY, attach KEY, observe MASK,
@@ -88,10 +88,10 @@ class Run:
             for what in consumer.said:
                 self.say("%s %s" % (name, what))
             consumer.said.clear()
-        told = [line for line in self.producer.told if not line.startswith(("flush", "clear"))]
-        for what in told:
-            self.producer.told.remove(what)
-            self.say("p was told: " + what)
+        received = [line for line in self.producer.received if not line.startswith(("flush", "clear"))]
+        for what in received:
+            self.producer.received.remove(what)
+            self.say("p received: " + what)
 
     def note_sessions(self, consumer):
         for session in consumer.state():
@@ -159,7 +159,7 @@ class Run:
             self.producer.release()
         elif verb == "until":
             found = self.producer.wait_for(arg)
-            self.say("p was told: %s" % (arg.lstrip("=") if found else "nothing like " + arg))
+            self.say("p received: %s" % (arg.lstrip("=") if found else "nothing like " + arg))
         elif verb == "trigger":
             self.producer.call("ActivateTriggers", field(1, arg))
         elif verb == "register":
@@ -178,8 +178,8 @@ class Run:
             other = Producer(self.producer_path, name, uid=OTHER_UID if "!" in arg else None)
             self.others.append(other)
             self.say("another producer is %s" % ("refused" if other.is_refused else "served"))
-            for line in other.told:
-                self.say(name + " was told: " + line)
+            for line in other.received:
+                self.say(name + " received: " + line)
         else:
             raise ValueError("p " + verb)
 

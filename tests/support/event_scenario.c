@@ -121,7 +121,7 @@ static void emit_links(void)
     END(&cat_a)
     {
     }
-    BEGIN(&cat_a, "flow goes on")
+    BEGIN(&cat_a, "flow continues")
     {
         perfleet_event_flow(ev, 77);
         perfleet_event_flow(ev, 78);

@@ -60,7 +60,7 @@ class Beside:
 
     def fill(self, consumer, mebibytes=3):
         """Unread packets in the victim's buffer, larger than any socket."""
-        if not self.producer.told or not any(t.startswith("start ") for t in self.producer.told):
+        if not self.producer.received or not any(t.startswith("start ") for t in self.producer.received):
             self.producer.start()
         one = fragments(packet("x" * 4000))
         for _ in range(mebibytes * 16):

@@ -14,7 +14,7 @@ from service_peers import LIMIT_S, Consumer, field, fields
 from smb_producer import SmbProducer
 
 # Nobody waits for the dead. Who did would wait FOREVER, so that even an overloaded machine, which
-# makes everything slow, is told from a service that waits.
+# makes everything slow, is distinguished from a service that waits.
 PROMPT_S = 60
 FOREVER_MS = 3 * PROMPT_S * 1000
 PATIENT = "flush_timeout_ms: %d data_source_stop_timeout_ms: %d " % (FOREVER_MS, FOREVER_MS)

@@ -78,7 +78,7 @@ def operator(relay, pki, cert, host):
           peer.sock.selected_alpn_protocol() == "h2", peer.sock.selected_alpn_protocol())
     peer.send(PREFACE + strange_settings(False) + strange_frames())
     got = peer.ask("GET", "/v1/hosts", MORE_FIELDS)
-    claim("strange settings, frames and fields: the inventory is told", got == 200, got)
+    claim("strange settings, frames and fields: the inventory is answered", got == 200, got)
     peer.send(strange_frames())
     got = peer.ask("GET", "/v2/hosts", MORE_FIELDS)
     claim("a path of another version is 404, and the connection goes on", got == 404, got)

@@ -151,7 +151,7 @@ machine() {
 machines_fini() {
     local name
     for name in "${!MACHINE_JOB[@]}"; do
-        # With its first process everything there ends: unshare hears no other signal.
+        # With its first process everything there ends: unshare ends on no other signal.
         kill -9 "${MACHINE_JOB[$name]}" "${MACHINE_PID[$name]}" 2>/dev/null
         wait "${MACHINE_JOB[$name]}" 2>/dev/null
     done

@@ -233,7 +233,7 @@ def dict_of_lists(data):
 
 
 class Producer(Client):
-    """Answers commands as a well-behaved producer does; what it was told is in `told`."""
+    """Answers commands as a well-behaved producer does; the commands are in `received`."""
 
     # name: (will_notify_on_stop, will_notify_on_start, handles_incremental_state_clear, no_flush)
     SOURCES = {"plain": (0, 0, 0, 0), "notifies": (1, 1, 0, 0), "clears": (0, 0, 1, 0),
@@ -241,7 +241,7 @@ class Producer(Client):
 
     def __init__(self, path, name="table.producer", sources=None, uid=None):
         super().__init__(path, "ProducerPort", uid)
-        self.told = []
+        self.received = []
         self.instances = {}
         self.owed = []  # acks that are held back
         self.holds = set()
@@ -281,7 +281,7 @@ class Producer(Client):
         """Until a command's line begins with `what`, or, after `=`, is that."""
         end = time.monotonic() + limit_s
         while not any(line == what[1:] if what[0] == "=" else line.startswith(what)
-                      for line in self.told):
+                      for line in self.received):
             left = end - time.monotonic()
             if left <= 0 or not self.has_input(left) or not self.dispatch():
                 return False
@@ -293,22 +293,22 @@ class Producer(Client):
         number, value = fields(data)[0]
         if number == 3:
             size = os.fstat(self.fds[-1]).st_size if self.fds else 0
-            self.told.append("setup_tracing page_kb=%d shm_kb=%d" % (
+            self.received.append("setup_tracing page_kb=%d shm_kb=%d" % (
                 dict(fields(value)).get(1, 0), size // 1024))
         elif number == 6:
             self.on_setup(dict(fields(value)))
         elif number == 1:
             instance = dict(fields(value))[1]
-            self.told.append("start " + self.instances[instance])
+            self.received.append("start " + self.instances[instance])
             self.ack("start", "notifies", instance, "NotifyDataSourceStarted")
         elif number == 2:
             instance = dict(fields(value))[1]
-            self.told.append("stop " + self.instances[instance])
+            self.received.append("stop " + self.instances[instance])
             self.ack("stop", "notifies", instance, "NotifyDataSourceStopped")
         elif number == 5:
             self.on_flush(value)
         elif number == 7:
-            self.told.append("clear " + self.names(value, 1))
+            self.received.append("clear " + self.names(value, 1))
 
     def names(self, data, number):
         ids = []
@@ -334,11 +334,11 @@ class Producer(Client):
             if number in config:
                 line += " %s=%d" % (what, config[number])
         others = sorted(set(config) - {1, 2, 3, 4, 6, 7, 8, 122})
-        self.told.append(line + (" fields=%s" % others if others else ""))
+        self.received.append(line + (" fields=%s" % others if others else ""))
 
     def on_flush(self, value):
         flush = dict(fields(value))
-        self.told.append("flush %s flags=%#x" % (self.names(value, 1), flush.get(3, 0)))
+        self.received.append("flush %s flags=%#x" % (self.names(value, 1), flush.get(3, 0)))
         if "flush" not in self.holds:
             self.invoke("CommitData", field(3, flush[2]), lambda *_: None)
 

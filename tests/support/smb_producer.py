@@ -29,7 +29,7 @@ class SmbProducer(Producer):
 
     def __init__(self, path, source, does_scrape=True, notifies=(0, 0)):
         Client.__init__(self, path, "ProducerPort")
-        self.told, self.owed, self.holds = [], [], set()
+        self.received, self.owed, self.holds = [], [], set()
         self.instances = {}
         self.is_refused = False
         self.source = source
@@ -70,11 +70,11 @@ class SmbProducer(Producer):
         if self.memory is None:
             size = os.fstat(self.fds[0]).st_size
             self.memory = mmap.mmap(self.fds[0], size)
-        self.told.append("setup " + config[1].decode())
+        self.received.append("setup " + config[1].decode())
 
     def start(self):
         """Until the data source runs and its writer is registered."""
-        assert self.wait_for("start "), self.told
+        assert self.wait_for("start "), self.received
         self.call("RegisterTraceWriter", field(1, self.writer) + field(2, self.buffer))
 
     def begin_writer(self, writer, buffer):

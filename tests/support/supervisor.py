@@ -13,7 +13,7 @@ STEPS, with commas, are what must happen, in this order, or the exit code is 1:
     hang             SIGSTOP ends the signs of life: the program is killed, as a manager would
     restart          it is started again with the same sockets
     connect          each of the sockets takes a connection
-    wait             it runs until we are told to end, or 120 s
+    wait             it runs until SIGTERM, or 120 s
     stop             SIGTERM is answered with STOPPING=1, and it exits with 0
 ADDRESS is a path, or HOST:PORT; port 0 is any.
 """
@@ -193,7 +193,7 @@ def main():
         manager.start()
         for step in steps:
             if not getattr(manager, step)():
-                print(f"{step}: did not happen; last heard {manager.states}")
+                print(f"{step}: did not happen; last states {manager.states}")
                 return 1
     finally:
         manager.clean()

@@ -149,25 +149,25 @@ class Reader:
 
     # --- tracks -------------------------------------------------------------------------------
     def track(self, t):
-        told = self.tracks[t.get(1)]
-        told.setdefault("parent", t.get(5))
+        track = self.tracks[t.get(1)]
+        track.setdefault("parent", t.get(5))
         for number, key in ((14, "description"), (11, "child_ordering"), (12, "rank"),
                             (15, "merge")):
             if number in t:
-                told[key] = t.text(number) if number == 14 else signed(t.get(number))
+                track[key] = t.text(number) if number == 14 else signed(t.get(number))
         if 3 in t:
-            told["name"], told["kind"] = "process", "process"
+            track["name"], track["kind"] = "process", "process"
         elif 4 in t:
-            told["name"], told["kind"] = "thread " + t.all(4)[0].text(5), "thread"
+            track["name"], track["kind"] = "thread " + t.all(4)[0].text(5), "thread"
         else:
-            told["name"] = t.text(2) or t.text(10)
-            told["kind"] = "counter" if 8 in t else "state" if 18 in t else "named"
+            track["name"] = t.text(2) or t.text(10)
+            track["kind"] = "counter" if 8 in t else "state" if 18 in t else "named"
         for counter in t.all(8):
             for number, key in ((3, "unit"), (4, "multiplier"), (5, "is_incremental")):
                 if number in counter and not (key == "multiplier" and counter.get(number) == 1):
-                    told[key] = signed(counter.get(number))
+                    track[key] = signed(counter.get(number))
             if 6 in counter:
-                told["unit_name"] = counter.text(6)
+                track["unit_name"] = counter.text(6)
 
     def path(self, uuid):
         names = []
@@ -239,8 +239,8 @@ class Reader:
         for _, _, line in (e for e in self.events if e[1] == "STATE"):
             yield line
         for path, uuid in sorted((self.path(uuid), uuid) for uuid in self.tracks):
-            told = {k: v for k, v in self.tracks[uuid].items() if k not in ("name", "parent") and v}
-            yield f"track {path}: " + " ".join(f"{k}={told[k]}" for k in sorted(told))
+            track = {k: v for k, v in self.tracks[uuid].items() if k not in ("name", "parent") and v}
+            yield f"track {path}: " + " ".join(f"{k}={track[k]}" for k in sorted(track))
 
 
 def main():

@@ -285,7 +285,7 @@ def flood_many_fields(peer, host):
 
 
 def flood_hpack_bomb(peer, host):
-    """One large field in the dynamic table, told again and again by a byte."""
+    """One large field in the dynamic table, repeated by a byte each."""
     block = literal(":method", "GET") + literal(":scheme", "https") + literal(
         ":authority", "x") + literal(":path", "/v1/hosts")
     block += b"\x40" + literal("bomb", "b" * 3900)[1:] + b"\xbe" * 4000
@@ -713,15 +713,15 @@ def answer_all(peer, answers, is_done):
 
 
 def babbler(relay, pki, cert):
-    """Six connections, on each of which 600 requests and 30 triggers are told at once; then one that
+    """Six connections, on each of which 600 requests and 30 triggers are reported at once; then one that
     answers without a list, and then with control characters, and what is to be set not at all."""
-    told = []
+    lines = []
     for i in range(600):
-        told.append({"kind": "request", "operator": "guest", "method": "Flush"})
+        lines.append({"kind": "request", "operator": "guest", "method": "Flush"})
         if i % 20 == 0:
-            told.append({"kind": "trigger", "operator": "guest", "session": "g-%d" % i, "trigger": "boom"})
-    told.append({"kind": "lost", "count": 2**63 - 1})
-    lines = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in told)
+            lines.append({"kind": "trigger", "operator": "guest", "session": "g-%d" % i, "trigger": "boom"})
+    lines.append({"kind": "lost", "count": 2**63 - 1})
+    lines = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
     alarms = {"alarms": [{"session": "g-ring\x1b[2J", "state": "\x1b]0;owned\x07", "trigger": "\x1b[1m",
                           "host": "\x1b[1m", "why": "\x1b[1m"}]}
     answers = {"/v1/hello": (b"{}", True), "/v1/events": (lines, False),

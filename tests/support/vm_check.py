@@ -45,7 +45,7 @@ class Programmer(SmbProducer):
 
     def write_as(self, writer, source):
         """From here on chunks are this writer's, for this data source."""
-        assert self.wait_for("start " + source), self.told
+        assert self.wait_for("start " + source), self.received
         self.begin_writer(writer, self.buffer_of[source])
 
     def chunk(self, *packets, flags=0):
@@ -91,13 +91,13 @@ class World:
 
     def read(self, consumer):
         """The protovms packets, and how many of the producers' packets there are."""
-        told, others = [], 0
+        described, others = [], 0
         for packet in consumer.packets():
             parts = dict(fields(packet))
             others += FOR_TESTING in parts
             if PROTOVMS in parts:
-                told.append(self.describe(parts))
-        return told + ["packets: %d" % others]
+                described.append(self.describe(parts))
+        return described + ["packets: %d" % others]
 
     def describe(self, packet):
         out = []
@@ -321,11 +321,11 @@ def states_of(world, seeds):
         write_case(producer, packets)
         producer.overwrite()
     world.end(consumer)
-    told = [t for t in world.read(consumer) if isinstance(t, dict)]
-    assert len(told) == 1 and len(told[0]["instances"]) == len(cases), told
-    for instance in told[0]["instances"]:
+    states = [t for t in world.read(consumer) if isinstance(t, dict)]
+    assert len(states) == 1 and len(states[0]["instances"]) == len(cases), states
+    for instance in states[0]["instances"]:
         instance["producers"] = None
-    return dict(zip(seeds, told[0]["instances"]))
+    return dict(zip(seeds, states[0]["instances"]))
 
 
 def digest(outcome):
@@ -350,11 +350,11 @@ def ask(scenario, path):
         out = scenario(world)
     finally:
         world.close()
-    ids = sorted({p for told in out if isinstance(told, dict)
-                  for instance in told["instances"] for p in instance["producers"]})
-    for told in out:
-        if isinstance(told, dict):
-            for instance in told["instances"]:
+    ids = sorted({p for state in out if isinstance(state, dict)
+                  for instance in state["instances"] for p in instance["producers"]})
+    for state in out:
+        if isinstance(state, dict):
+            for instance in state["instances"]:
                 instance["producers"] = [ids.index(p) for p in instance["producers"]]
     return out
 

@@ -22,15 +22,15 @@ ENTER_LIMIT_S = 5.0
 KEPT_RATE = 0.5
 
 
-def measure(world, door, seconds, first):
-    """The operator's figures, and how long it took the slowest of those who came to `door`."""
+def measure(world, listener, seconds, first):
+    """The operator's figures, and how long it took the slowest of those who came to `listener`."""
     operator = world.operator()
     begin = time.monotonic()
     slowest_s = 0.0
     for n in range(first, first + 200):
         if time.monotonic() - begin > seconds:
             break
-        slowest_s = max(slowest_s, world.enter(door, "127.9.%d.%d" % (n // 100, n % 100 + 1)))
+        slowest_s = max(slowest_s, world.enter(listener, "127.9.%d.%d" % (n // 100, n % 100 + 1)))
         time.sleep(0.2)
     return operator.end(), slowest_s
 
@@ -40,28 +40,28 @@ def tell(operator, slowest_s):
         operator["rate"], operator["median_ms"], operator["p99_ms"], operator["longest_ms"], slowest_s)
 
 
-def play(world, door, number):
+def play(world, listener, number):
     """What is wrong, and what was measured. Compared is with a flood that another one takes: that
     costs the machine as much."""
     elsewhere = world.flood(world.closer(), RATES)
-    quiet, quiet_s = measure(world, door, QUIET_S, number * 400)
+    quiet, quiet_s = measure(world, listener, QUIET_S, number * 400)
     elsewhere.end()
     before_s = world.cpu_s()
-    flood = world.flood(world.ports[door], RATES)
-    found, slowest_s = measure(world, door, FLOOD_S, number * 400 + 200)
+    flood = world.flood(world.ports[listener], RATES)
+    found, slowest_s = measure(world, listener, FLOOD_S, number * 400 + 200)
     sent = flood.end()
     note = "%s: %s; without: %s; the relay took %.2f s CPU; %s" % (
-        door, tell(found, slowest_s), tell(quiet, quiet_s), world.cpu_s() - before_s,
+        listener, tell(found, slowest_s), tell(quiet, quiet_s), world.cpu_s() - before_s,
         ", ".join("%s %.0f" % item for item in sent.items()))
     if "handshake-refused" not in world.log("perfleet-relay"):
         raise Failed("the relay's log does not say that it refuses; " + note)
     return found["rate"] < KEPT_RATE * quiet["rate"] or slowest_s > ENTER_LIMIT_S * get_slowness(), note
 
 
-def replay(build, door):
+def replay(build, listener):
     for number in range(ROUNDS):
         with RelayWorld(build) as world:
-            is_hurt, note = play(world, door, number)
+            is_hurt, note = play(world, listener, number)
             if not is_hurt and world.figures()["perfleet_handshakes_refused_total"] > 1000:
                 return note
     raise Failed(note)

@@ -25,7 +25,7 @@ class Lazy(Producer):
 
     def __init__(self, path, source):
         Client.__init__(self, path, "ProducerPort")
-        self.told, self.owed, self.holds, self.instances, self.is_refused = [], [], set(), {}, False
+        self.received, self.owed, self.holds, self.instances, self.is_refused = [], [], set(), {}, False
         self.call("InitializeConnection", field(1, PAGE) + field(2, SMB) + field(3, "lazy") + field(4, 1))
         self.invoke("GetAsyncCommand", b"", self.on_command)
         self.call("RegisterDataSource", field(1, field(1, source)))
@@ -88,7 +88,7 @@ class Offering(Lazy):
 
     def __init__(self, path, source, fd, size):
         Client.__init__(self, path, "ProducerPort")
-        self.told, self.owed, self.holds, self.instances, self.is_refused = [], [], set(), {}, False
+        self.received, self.owed, self.holds, self.instances, self.is_refused = [], [], set(), {}, False
         self.fd = fd
         answer = self.call("InitializeConnection", field(1, PAGE) + field(2, size) + field(3, "huge") + field(
             4, 1) + field(6, 1), fd)

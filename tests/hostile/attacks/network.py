@@ -123,7 +123,7 @@ def stranger(build):
 
 
 def host_certificate(build):
-    """a host's certificate opens no other door, and takes no other host's name or streams"""
+    """a host's certificate is accepted at no other port, and takes no other host's name or streams"""
     with Net(build) as net:
         for alpn in ("h2", "perfetto-consumer/1", "none"):
             with contextlib.suppress(OSError):
@@ -171,7 +171,7 @@ def smallest_role(build):
         command = [c.replace("operator-me.", "operator-least.") for c in command]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode == 0 or "does not allow" not in done.stderr + done.stdout:
-            raise Failed("he records, or is told else: " + done.stderr[-200:])
+            raise Failed("the operator records, or gets another reason: " + done.stderr[-200:])
         statuses = [least.connect("one", [("perfleet-window", "65536")])[1] for _ in range(20)]
         if statuses.count(200) > 10:
             raise Failed("he has %d streams in a minute" % statuses.count(200))

@@ -20,7 +20,7 @@ class Writers(Producer):
 
     def __init__(self, path):
         Client.__init__(self, path, "ProducerPort")
-        self.told, self.owed, self.holds, self.instances, self.is_refused = [], [], set(), {}, False
+        self.received, self.owed, self.holds, self.instances, self.is_refused = [], [], set(), {}, False
         self.memory = None
         self.call("InitializeConnection", field(1, PAGE) + field(2, SMB) + field(3, "writers") + field(4, 1))
         self.invoke("GetAsyncCommand", b"", self.on_command)
