@@ -2,6 +2,8 @@
 /* The kernel's clocks by protocol id. Every supported kernel has all of them. */
 #include "base/clock.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #if defined(__x86_64__)
@@ -39,4 +41,17 @@ uint64_t pfl_clock_now_ns(enum pfl_clock_id id)
     }
     (void)clock_gettime(kernel_clock(id), &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void pfl_clock_read_boot_id(char ret_id[PFL_CLOCK_BOOT_ID_BYTES])
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    ret_id[0] = '\0';
+    if (file == NULL)
+        return;
+    if (fgets(ret_id, PFL_CLOCK_BOOT_ID_BYTES, file) == NULL)
+        ret_id[0] = '\0';
+    ret_id[strcspn(ret_id, "\n")] = '\0';
+    (void)fclose(file);
 }

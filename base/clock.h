@@ -21,4 +21,9 @@ enum pfl_clock_id {
 /* Nanoseconds of that clock now (cycles for TSC). Cannot fail for the ids above. */
 uint64_t pfl_clock_now_ns(enum pfl_clock_id id);
 
+/* 36 characters, with NUL. */
+#define PFL_CLOCK_BOOT_ID_BYTES 37u
+/* The kernel's id of this boot, of which PFL_CLOCK_BOOTTIME is the time; "" where it is hidden. */
+void pfl_clock_read_boot_id(char ret_id[PFL_CLOCK_BOOT_ID_BYTES]);
+
 #endif

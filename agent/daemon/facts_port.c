@@ -7,18 +7,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-static void read_boot_id(char *dst, size_t room)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-    dst[0] = '\0';
-    if (file == NULL)
-        return;
-    if (fgets(dst, (int)room, file) == NULL)
-        dst[0] = '\0';
-    dst[strcspn(dst, "\n")] = '\0';
-    (void)fclose(file);
-}
+#include "base/clock.h"
 
 void pfl_facts_gather(struct pfl_hello_facts *facts)
 {
@@ -30,6 +19,6 @@ void pfl_facts_gather(struct pfl_hello_facts *facts)
     (void)snprintf(facts->hostname, sizeof(facts->hostname), "%.127s", names.nodename);
     (void)snprintf(facts->kernel, sizeof(facts->kernel), "%.127s", names.release);
     (void)snprintf(facts->arch, sizeof(facts->arch), "%.63s", names.machine);
-    read_boot_id(facts->boot_id, sizeof(facts->boot_id));
+    pfl_clock_read_boot_id(facts->boot_id);
     facts->cpus = sysconf(_SC_NPROCESSORS_ONLN);
 }

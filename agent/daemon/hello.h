@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #define PFL_HELLO_MAX_LABELS 32u
@@ -19,7 +20,7 @@ struct pfl_hello_facts {
     char hostname[128];
     char kernel[128];
     char arch[64];
-    char boot_id[64];
+    char boot_id[PFL_CLOCK_BOOT_ID_BYTES];
     long cpus;
 };
 

@@ -13,6 +13,10 @@ struct pfl_agent_hello {
     struct pfl_trigger_passing *triggers; /* borrowed */
     int64_t asked_ns;                     /* the current clock exchange */
     unsigned rounds;                      /* of the burst of clock exchanges */
+    unsigned rounds_max;
+    struct pfl_clock_report report; /* of the best exchange of the burst so far */
+    int64_t report_error_ns;        /* of that one; INT64_MAX: none */
+    bool has_report;                /* that the agent has not got */
 };
 
 /* The agent has become its host's connection: it is asked for its hello and its clock. Its labels

@@ -284,11 +284,13 @@ int pfl_host_inventory_take_clock(struct pfl_host *host, struct pfl_span body_un
     if (high < low)
         return PFL_EPARSE; /* it took longer there than it took us to ask */
     error_ns = (high - low) / 2 + 1;
+    host->exchange = (struct pfl_host_exchange){
+        .offset_ns = low + (high - low) / 2, .error_ns = error_ns, .host_ns = send_ns};
     if (host->has_clock &&
         error_ns >= host->clock_error_ns + (now_ns - host->clock_taken_ns) / CLOCK_DRIFT_SHARE)
         return 0;
     host->has_clock = true;
-    host->clock_offset_ns = low + (high - low) / 2;
+    host->clock_offset_ns = host->exchange.offset_ns;
     host->clock_error_ns = error_ns;
     host->clock_taken_ns = now_ns;
     return 0;

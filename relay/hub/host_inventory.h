@@ -36,6 +36,13 @@ struct pfl_host_spool {
     char orders[PFL_HOST_INVENTORY_ORDERS_BYTES]; /* a hash, in hex; "": none */
 };
 
+/* What one exchange about a host's clock has measured. */
+struct pfl_host_exchange {
+    int64_t offset_ns; /* its boot clock - ours */
+    int64_t error_ns;  /* at most */
+    int64_t host_ns;   /* its boot clock then */
+};
+
 struct pfl_host {
     struct pfl_list node;
     struct pfl_list change; /* in the order of changes */
@@ -52,7 +59,8 @@ struct pfl_host {
     bool has_clock;
     int64_t clock_offset_ns; /* its boot clock - ours */
     int64_t clock_error_ns;
-    int64_t clock_taken_ns; /* when, by our clock */
+    int64_t clock_taken_ns;            /* when, by our clock */
+    struct pfl_host_exchange exchange; /* the last one */
     struct pfl_token_bucket
         events; /* rate of its events, over all its connections: agent_events.c */
     struct pfl_token_bucket triggers;

@@ -81,6 +81,12 @@ static int64_t get_boot_ns(void *user)
     return (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
 }
 
+static int64_t get_unix_ns(void *user)
+{
+    (void)user;
+    return (int64_t)pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+}
+
 static struct pfl_h2 *get_h2(void *user, const struct pfl_hub_peer *peer)
 {
     struct pfl_tunnel_link *link = connection_of(peer)->link;
@@ -189,12 +195,18 @@ static void replace(struct pfl_hub_peer *older)
     send_goaway(connection_of(older));
 }
 
+/* Agents that came together, after a restart of the relay, are not asked together. */
+static uint64_t first_clock_ms(const struct connection *p)
+{
+    return CLOCK_PERIOD_MS / 2 + p->who % (CLOCK_PERIOD_MS / 2);
+}
+
 static void start_agent(struct connection *p)
 {
     p->hello.agent = &p->peer;
     p->hello.streams = &p->hub->streams;
     p->hello.triggers = &p->hub->triggers;
-    (void)uv_timer_start(&p->timer, on_clock_due, CLOCK_PERIOD_MS, CLOCK_PERIOD_MS);
+    (void)uv_timer_start(&p->timer, on_clock_due, first_clock_ms(p), CLOCK_PERIOD_MS);
     pfl_agent_hello_start(&p->hello);
 }
 
@@ -329,6 +341,7 @@ int pfl_hub_take(struct pfl_hub *self, const struct pfl_hub_peer_conf *conf)
 int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
 {
     struct pfl_hub *h = pfl_mem_zalloc(sizeof(*h));
+    char boot_id[PFL_CLOCK_BOOT_ID_BYTES];
 
     if (h == NULL)
         return PFL_ENOMEM;
@@ -338,13 +351,17 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
     h->fair_turn.part_ns = PFL_HUB_TURN_NS;
     h->shell = (struct pfl_hub_shell){.get_now_ms = get_now_ms,
                                       .get_boot_ns = get_boot_ns,
+                                      .get_unix_ns = get_unix_ns,
                                       .get_h2 = get_h2,
                                       .pace = pace,
                                       .audit = audit,
                                       .report = report,
                                       .user = h};
+    pfl_clock_read_boot_id(boot_id);
     pfl_peer_table_init(&h->peers,
                         &(struct pfl_peer_table_conf){.shell = &h->shell,
+                                                      .relay = conf->relay,
+                                                      .boot_id = boot_id,
                                                       .max_per_operator = conf->max_per_operator,
                                                       .forget_after_ms = conf->forget_after_ms});
     pfl_stream_table_init(

@@ -41,6 +41,7 @@ struct pfl_hub_report {
 struct pfl_hub_shell {
     uint64_t (*get_now_ms)(void *user); /* of the loop: monotonic */
     int64_t (*get_boot_ns)(void *user); /* CLOCK_BOOTTIME */
+    int64_t (*get_unix_ns)(void *user); /* CLOCK_REALTIME */
     /* NULL while the connection is being closed. */
     struct pfl_h2 *(*get_h2)(void *user, const struct pfl_hub_peer *peer);
     /* pfl_throttle_run for this peer in a few ms. Idempotent until then. */

@@ -10,6 +10,7 @@
  */
 #include "relay/hub/peer_table.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "perfleet/policy.fields.h"
@@ -30,6 +31,8 @@ void pfl_peer_table_init(struct pfl_peer_table *self, const struct pfl_peer_tabl
     self->shell = conf->shell;
     self->max_per_operator = conf->max_per_operator;
     self->forget_after_ms = conf->forget_after_ms;
+    (void)snprintf(self->relay, sizeof(self->relay), "%s", conf->relay);
+    (void)snprintf(self->boot_id, sizeof(self->boot_id), "%s", conf->boot_id);
     pfl_list_init(&self->peers);
     pfl_list_init(&self->collectors);
     pfl_host_inventory_init(&self->inventory);

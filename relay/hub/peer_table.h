@@ -12,6 +12,7 @@
 #define PFL_RELAY_HUB_PEER_TABLE_H
 
 #include "proto/gate/policy.h"
+#include "proto/tunnel/clock_report.h"
 #include "proto/tunnel/identity.h"
 #include "relay/hub/host_inventory.h"
 #include "relay/hub/hub_shell.h"
@@ -58,10 +59,14 @@ struct pfl_peer_table {
     struct pfl_host_inventory inventory;
     unsigned max_per_operator;
     uint64_t forget_after_ms; /* 0: never */
+    char relay[PFL_IDENTITY_NAME_BYTES];
+    char boot_id[PFL_CLOCK_REPORT_BOOT_ID_BYTES];
 };
 
 struct pfl_peer_table_conf {
     const struct pfl_hub_shell *shell; /* borrowed until fini */
+    const char *relay;                 /* our name; copied */
+    const char *boot_id;               /* of this machine; copied; "": unknown */
     unsigned max_per_operator;         /* connections at a time */
     uint64_t forget_after_ms;          /* a host that left so long ago is forgotten; 0: never */
 };

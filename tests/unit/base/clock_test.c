@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -43,10 +44,23 @@ static void each_id_reads_its_kernel_clock(void **state)
     }
 }
 
+static void the_boot_has_one_id(void **state)
+{
+    char first[PFL_CLOCK_BOOT_ID_BYTES];
+    char again[PFL_CLOCK_BOOT_ID_BYTES];
+
+    (void)state;
+    pfl_clock_read_boot_id(first);
+    pfl_clock_read_boot_id(again);
+    assert_string_equal(first, again);
+    assert_true(strlen(first) == 0 || strlen(first) == PFL_CLOCK_BOOT_ID_BYTES - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_id_reads_its_kernel_clock),
+        cmocka_unit_test(the_boot_has_one_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

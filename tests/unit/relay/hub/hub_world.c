@@ -50,6 +50,12 @@ static int64_t get_boot_ns(void *user)
     return world.boot_ns += 1000;
 }
 
+static int64_t get_unix_ns(void *user)
+{
+    (void)user;
+    return 1700000000000000000;
+}
+
 static struct world_peer *world_peer_of(const struct pfl_hub_peer *peer)
 {
     return PFL_CONTAINER_OF(peer, struct world_peer, peer);
@@ -240,9 +246,11 @@ static void on_agent_request(void *user, struct pfl_h2_stream *h2_stream,
     }
     if (strcmp(path, PFL_TUNNEL_CLOCK_PATH) == 0 &&
         pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR) == NULL) {
+        const char *reported = pfl_h2_head_get(head, PFL_TUNNEL_H_CLOCK);
         char text[80];
 
         p->clocks++;
+        append(p->reported, sizeof(p->reported), "%s\n", or_dash(reported));
         (void)snprintf(text, sizeof(text), "{\"receive_ns\":%lld,\"send_ns\":%lld}",
                        (long long)world.boot_ns + 500, (long long)world.boot_ns + 500);
         answer_text(h2_stream, 200, p->clock_text != NULL ? p->clock_text : text);
@@ -585,6 +593,7 @@ void world_open(const char *policy)
     world.now_ms = 1000000;
     world.shell = (struct pfl_hub_shell){.get_now_ms = get_now_ms,
                                          .get_boot_ns = get_boot_ns,
+                                         .get_unix_ns = get_unix_ns,
                                          .get_h2 = get_h2,
                                          .pace = pace,
                                          .audit = audit,
@@ -592,6 +601,8 @@ void world_open(const char *policy)
                                          .user = &world};
     pfl_quotas_init(&world.quotas);
     pfl_peer_table_init(&world.peers, &(struct pfl_peer_table_conf){.shell = &world.shell,
+                                                                    .relay = "meet",
+                                                                    .boot_id = WORLD_BOOT_ID,
                                                                     .max_per_operator = 3,
                                                                     .forget_after_ms = 60000});
     pfl_stream_table_init(&world.streams,

@@ -24,9 +24,10 @@
 #include "relay/hub/throttle.h"
 #include "tests/support/sweep.h"
 
-#define WORLD_PEERS  8u
-#define WORLD_STREAM "0123456789abcdef0123456789abcdef"
-#define WORLD_OTHER  "fedcba9876543210fedcba9876543210"
+#define WORLD_PEERS   8u
+#define WORLD_BOOT_ID "01234567-89ab-cdef-0123-456789abcdef"
+#define WORLD_STREAM  "0123456789abcdef0123456789abcdef"
+#define WORLD_OTHER   "fedcba9876543210fedcba9876543210"
 
 /* One exchange of an operator's. */
 struct world_answer {
@@ -68,6 +69,7 @@ struct world_peer {
     char asked[4096]; /* a line a request: method, path, fields with the relay's prefix */
     unsigned hellos;
     unsigned clocks;
+    char reported[2048]; /* a line for each clock exchange: what it has of the one before */
     struct pfl_h2_stream *waiting; /* the last one that was not answered */
     struct pfl_h2_stream *events;
     const char *event_lines; /* to be sent */
