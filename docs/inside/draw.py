@@ -66,10 +66,12 @@ PICTURES = {
         ("stream", 2, 0, 1, "room", ["gate, zstd, spool,", "restart"]),
         ("alarm", 2, 1, 1, "room", ["waits for triggers,", "copies a session"]),
         ("events", 2, 2, 1, "room", ["what happens here,", "for relays"]),
+        ("segment", 2, 3, 1, "room", ["segments that wait", "for a collector"]),
         ("perfleetd", 3, 0, 2, "outside", ["consumer socket"]),
         ("service manager", 3, 2, 1, "outside", ["systemd, perfleet-keep:", "keeps descriptors"]),
+        ("segments' folder", 3, 3, 1, "outside", ["perfleetd writes there"]),
     ], [("port", "relays"), ("join", "join port"), ("port", "stream"), ("port", "alarm"),
-        ("port", "events"),
+        ("port", "events"), ("port", "segment"), ("segment", "segments' folder"),
         ("stream", "perfleetd"), ("alarm", "perfleetd"), ("stream", "service manager")]),
     "operator": ("consumer", [], [
         ("operator", 0, 0, 2, "outside", ["perfleet COMMAND"]),

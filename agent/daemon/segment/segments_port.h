@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The folder of segments that wait for a collector. It follows the index that perfleetd writes for
+ * each run, hashes finished segments and writes a note of each: from then on the segment exists,
+ * survives the agent and the host, and is given out until it is released. A quota in bytes and age
+ * removes what nobody took; what it removes becomes a gap, which is given out likewise. At the
+ * start the folder is read again; nothing in it is believed.
+ */
+#ifndef PFL_AGENT_SEGMENTS_PORT_H
+#define PFL_AGENT_SEGMENTS_PORT_H
+
+#include <uv.h>
+
+#include "agent/daemon/segment/segment_book.h"
+#include "base/buf.h"
+#include "perfleet/segment.pb-c.h"
+
+#define PFL_SEGMENT_ORDER_SUFFIX ".order"     /* of files that the folder holds for others */
+#define PFL_SEGMENTS_READ_BYTES  (256u << 10) /* of one read */
+#define PFL_SEGMENTS_LIST_MAX    256u         /* notes of one list */
+#define PFL_SEGMENTS_LIST_BYTES  (512u << 10)
+#define PFL_SEGMENTS_SETTLE_MS   30000u /* a run without end is over when nothing changed so long */
+
+struct pfl_segments;
+struct pfl_segments_op; /* a request that the disk is at work on */
+
+struct pfl_segments_conf {
+    uv_loop_t *loop;
+    const char *dir;
+    struct pfl_segment_quota quota; /* of all */
+    uint64_t tick_ms;               /* how often the index is read; 0: 1000 */
+    uint64_t settle_ms;             /* 0: PFL_SEGMENTS_SETTLE_MS */
+    void (*on_changed)(void *user); /* the sums did */
+    void (*on_closed)(void *user);  /* last callback */
+    void *user;
+};
+
+/* Reads the folder. PFL_EIO: it cannot be read or written (errno); PFL_ENOMEM. */
+PFL_MUST_USE int pfl_segments_open(const struct pfl_segments_conf *conf,
+                                   struct pfl_segments **ret_segments);
+/* Ops are done first; on_closed follows. */
+void pfl_segments_close(struct pfl_segments *self);
+
+/* ---- runs ---- */
+
+/* A new run: `note` has everything that its segments have in common; its incarnation is set here
+ * (`ret_id`). PFL_ELIMIT: too many runs, or the disk is full; PFL_EIO, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_segments_begin_run(struct pfl_segments *self, Perfleet__Segment *note,
+                                        const struct pfl_segment_quota *quota,
+                                        char ret_id[PFL_SEGMENT_ID_BYTES]);
+/* Its session ended: whatever is left of it is taken. */
+void pfl_segments_end_run(struct pfl_segments *self, const char *id);
+/* The path that perfleetd gets. `room`: of dst. */
+void pfl_segments_get_path(const struct pfl_segments *self, const char *id, char *dst, size_t room);
+/* The quota of an order, also of its earlier runs. */
+void pfl_segments_set_quota(struct pfl_segments *self, const char *orderer, const char *order,
+                            const struct pfl_segment_quota *quota);
+/* Is there room on the disk for a run? */
+bool pfl_segments_has_room(const struct pfl_segments *self);
+/* Copied; kept for segments of this boot. */
+void pfl_segments_add_clock(struct pfl_segments *self, const Perfleet__ClockPoint *point);
+
+/* ---- for collectors ---- */
+
+struct pfl_segments_result {
+    int rc;                /* 0, PFL_ENOENT, PFL_ESTATE (other bytes or a grown gap), PFL_EIO */
+    struct pfl_span bytes; /* of a read: data; of a list: notes, each behind its u32 length */
+    bool has_more;         /* of a list */
+};
+
+/* What a collector asks for; it sees what is its own alone. */
+struct pfl_segments_ask {
+    const char *collector;         /* borrowed during the call */
+    struct pfl_segment_entry what; /* id and number; of a release also the hash of a segment, or
+                                      is_gap and the last number of a gap. Of a list: after this
+                                      one; no id: from the begin */
+    bool is_newest_first;          /* of a list */
+    uint64_t offset;               /* of a read */
+    size_t len;
+    void (*done)(void *user, const struct pfl_segments_result *result);
+    void *user;
+};
+
+/* Each: PFL_ENOMEM, or `done` follows from the loop, except after cancel. */
+PFL_MUST_USE int pfl_segments_list(struct pfl_segments *self, const struct pfl_segments_ask *ask,
+                                   struct pfl_segments_op **ret_op);
+PFL_MUST_USE int pfl_segments_read(struct pfl_segments *self, const struct pfl_segments_ask *ask,
+                                   struct pfl_segments_op **ret_op);
+PFL_MUST_USE int pfl_segments_release(struct pfl_segments *self, const struct pfl_segments_ask *ask,
+                                      struct pfl_segments_op **ret_op);
+/* `done` will not be called. */
+void pfl_segments_cancel(struct pfl_segments_op *op);
+
+/* NULL: of any orderer, any order. */
+void pfl_segments_sum(const struct pfl_segments *self, const char *orderer, const char *order,
+                      struct pfl_segment_sums *ret_sums);
+
+struct pfl_segments_figures {
+    struct pfl_segment_sums sums;
+    uint64_t gaps;  /* in the folder */
+    uint64_t taken; /* since the start: segments */
+    uint64_t taken_bytes;
+    uint64_t released;
+    uint64_t removed; /* by a quota, unread */
+    uint64_t removed_bytes;
+    uint64_t runs;
+    bool has_room;
+};
+void pfl_segments_get_figures(const struct pfl_segments *self,
+                              struct pfl_segments_figures *ret_figures);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A folder of segments in tests: a played service that writes them, a collector that takes them. */
+#ifndef PFL_TESTS_SEGMENTS_KIT_H
+#define PFL_TESTS_SEGMENTS_KIT_H
+
+#include "agent/daemon/segment/segments_port.h"
+
+#define KIT_COLLECTOR "keeper"
+
+struct kit {
+    uv_loop_t loop;
+    struct pfl_segments *segments;
+    char dir[64];
+    bool is_closed;
+};
+
+void kit_make_dir(struct kit *kit);
+void kit_remove_dir(const struct kit *kit);
+unsigned kit_count_files(const struct kit *kit, const char *with);
+void kit_open(struct kit *kit, const struct pfl_segment_quota *quota);
+void kit_close(struct kit *kit);
+/* Runs the loop until `is_so`, at most half a minute. */
+void kit_wait(struct kit *kit, bool (*is_so)(struct kit *kit));
+void kit_turn(struct kit *kit);
+
+void kit_begin_run(struct kit *kit, const char *order, char *ret_id);
+/* As perfleetd does: the file, then (reason not NULL) the line. */
+void kit_write_segment(const struct kit *kit, const char *id, uint32_t number, const char *text,
+                       const char *reason);
+
+struct kit_note {
+    char id[PFL_SEGMENT_ID_BYTES];
+    uint32_t number;
+    uint32_t last;
+    bool is_gap;
+    int why;
+    int reason;
+    uint64_t bytes;
+    uint8_t sha256[32];
+};
+/* All that is given out; returns how many. */
+size_t kit_list(struct kit *kit, const char *collector, bool is_newest_first, struct kit_note *dst,
+                size_t room);
+int kit_release(struct kit *kit, const char *collector, const struct kit_note *note);
+/* The bytes as text; the result's code. */
+int kit_read(struct kit *kit, const char *collector, const struct kit_note *note, char *dst,
+             size_t room);
+
+#endif

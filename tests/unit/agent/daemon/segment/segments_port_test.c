@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The folder of segments: what the service's index says becomes segments; quota, release, and what
+ * a new process finds there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/io/loop.h"
+#include "perfleet/segment.pb-c.h"
+#include "tests/support/sweep.h"
+#include "tests/unit/agent/daemon/segment/segments_kit.h"
+
+static const struct pfl_segment_quota no_quota;
+static struct kit kit;
+static struct kit_note notes[64];
+static uint64_t wanted;
+
+static int setup(void **state)
+{
+    (void)state;
+    kit_make_dir(&kit);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    kit_remove_dir(&kit);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+static bool has_segments(struct kit *k)
+{
+    struct pfl_segments_figures f;
+
+    pfl_segments_get_figures(k->segments, &f);
+    return f.sums.segments == wanted;
+}
+
+static bool has_gaps(struct kit *k)
+{
+    struct pfl_segments_figures f;
+
+    pfl_segments_get_figures(k->segments, &f);
+    return f.gaps == wanted;
+}
+
+static bool has_no_files(struct kit *k)
+{
+    return kit_count_files(k, "") == 0;
+}
+
+static void wait_for(bool (*is_so)(struct kit *k), uint64_t count)
+{
+    wanted = count;
+    kit_wait(&kit, is_so);
+}
+
+static void write_run(const char *id, uint32_t count, bool is_ended)
+{
+    for (uint32_t n = 1; n <= count; n++)
+        kit_write_segment(&kit, id, n, "some bytes", n == count && is_ended ? "end" : "time");
+}
+
+static void a_line_of_the_index_becomes_a_segment_until_it_is_released(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+    char text[64];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 3, false);
+    wait_for(has_segments, 3);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 3);
+    assert_int_equal(notes[2].number, 3);
+    assert_int_equal(notes[0].bytes, 10);
+    assert_int_equal(notes[0].reason, PERFLEET__SEGMENT__REASON__TIME);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, true, notes, 64), 3);
+    assert_int_equal(notes[2].number, 1);
+    assert_int_equal(kit_read(&kit, KIT_COLLECTOR, &notes[0], text, sizeof(text)), 0);
+    assert_string_equal(text, "some bytes");
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), PFL_ENOENT);
+    assert_int_equal(kit_read(&kit, KIT_COLLECTOR, &notes[0], text, sizeof(text)), PFL_ENOENT);
+    assert_int_equal(kit_count_files(&kit, ".pftrace.0"), 2);
+    kit_write_segment(&kit, id, 4, "the end", "end");
+    wait_for(has_segments, 3);
+    while (kit_list(&kit, KIT_COLLECTOR, false, notes, 64) != 0)
+        assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+}
+
+static void a_release_of_other_bytes_and_other_collectors_are_refused(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+    char text[64];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 1, true);
+    wait_for(has_segments, 1);
+    assert_int_equal(kit_list(&kit, "stranger", false, notes, 64), 0);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 1);
+    assert_int_equal(kit_release(&kit, "stranger", &notes[0]), PFL_ENOENT);
+    assert_int_equal(kit_read(&kit, "stranger", &notes[0], text, sizeof(text)), PFL_ENOENT);
+    notes[0].sha256[5] ^= 1;
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), PFL_ESTATE);
+    notes[0].is_gap = true;
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), PFL_ESTATE);
+    kit_close(&kit);
+}
+
+static void what_the_quota_removes_is_one_gap(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+    struct kit_note old;
+
+    (void)state;
+    kit_open(&kit, &(struct pfl_segment_quota){.max_bytes = 35});
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 4, false);
+    wait_for(has_gaps, 1);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 4);
+    old = notes[0];
+    assert_true(old.is_gap);
+    assert_int_equal(old.last, 1);
+    assert_int_equal(old.why, PERFLEET__SEGMENT_GAP__WHY__QUOTA);
+    kit_write_segment(&kit, id, 5, "some bytes", "end");
+    do {
+        kit_turn(&kit);
+    } while (kit_list(&kit, KIT_COLLECTOR, false, notes, 64) == 4 && notes[0].last != 2);
+    while (notes[0].last != 2) {
+        kit_turn(&kit);
+        (void)kit_list(&kit, KIT_COLLECTOR, false, notes, 64);
+    }
+    /* It has grown since it was read. */
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &old), PFL_ESTATE);
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 3);
+    assert_int_equal(kit_count_files(&kit, ".pftrace.0"), 3);
+    kit_close(&kit);
+}
+
+static void a_new_process_finds_all_and_goes_on_where_the_last_one_was(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 3, false);
+    wait_for(has_segments, 3);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[i]), 0);
+    kit_close(&kit);
+    kit_write_segment(&kit, id, 4, "more", "time");
+    kit_write_segment(&kit, id, 5, "cut off", NULL);
+    kit_open(&kit, &no_quota);
+    wait_for(has_segments, 2);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 2);
+    assert_int_equal(notes[0].number, 4);
+    assert_int_equal(notes[1].number, 5);
+    assert_int_equal(notes[1].reason, PERFLEET__SEGMENT__REASON__LOST);
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[1]), 0);
+    kit_close(&kit);
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 1);
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+}
+
+static void a_file_that_somebody_removed_or_changed_is_told_as_a_gap(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+    char path[160];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 2, false);
+    wait_for(has_segments, 2);
+    /* Between the service's line and our note. */
+    kit_write_segment(&kit, id, 3, "", "time");
+    wait_for(has_gaps, 1);
+    kit_write_segment(&kit, id, 4, "after it", "end");
+    wait_for(has_segments, 3);
+    kit_close(&kit);
+    (void)snprintf(path, sizeof(path), "%s/%s.pftrace.000001", kit.dir, id);
+    assert_int_equal(unlink(path), 0);
+    (void)snprintf(path, sizeof(path), "%s/%s.pftrace.000004", kit.dir, id);
+    assert_int_equal(truncate(path, 3), 0);
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 4);
+    assert_true(notes[0].is_gap);
+    assert_int_equal(notes[0].why, PERFLEET__SEGMENT_GAP__WHY__REMOVED);
+    assert_false(notes[1].is_gap);
+    assert_true(notes[2].is_gap);
+    assert_true(notes[3].is_gap);
+    assert_int_equal(notes[3].why, PERFLEET__SEGMENT_GAP__WHY__CORRUPT);
+    kit_close(&kit);
+}
+
+static void put_file(const char *name, const char *text)
+{
+    char path[256];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", kit.dir, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs(text, file);
+    (void)fclose(file);
+}
+
+static void nothing_in_the_folder_is_believed(void **state)
+{
+    static const char *const strange[] = {"notes.txt", "01J00000000000000000000000.000001.segmentx",
+                                          "01J00000000000000000000000.1.segment",
+                                          "01J00000000000000000000000.0000001.segment"};
+    char path[160];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
+        put_file(strange[i], "mine");
+    put_file("01J00000000000000000000000.run", "\xff\xff no message");
+    put_file("01J00000000000000000000000.000001.segment", "neither");
+    put_file("01J00000000000000000000000.000002.released", "");
+    put_file("01J00000000000000000000000.tmp", "half");
+    put_file("01J00000000000000000000001.pftrace.000001", "of nobody");
+    put_file("01J00000000000000000000001.pftrace.index", "of nobody");
+    (void)snprintf(path, sizeof(path), "%s/01J00000000000000000000002.run", kit.dir);
+    assert_int_equal(symlink("/etc/passwd", path), 0);
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 0);
+    assert_int_equal(kit_count_files(&kit, ""), 4);
+    kit_close(&kit);
+}
+
+static void an_index_that_makes_no_sense_is_read_no_further(void **state)
+{
+    static const char *const lines[] = {
+        "nonsense\n",
+        "{\"segment\":7,\"begin_ns\":1,\"end_ns\":2,\"reason\":\"time\",\"unresolved\":0}\n",
+        "{\"segment\":-1,\"begin_ns\":1,\"end_ns\":2,\"reason\":\"time\",\"unresolved\":0}\n",
+        "{\"segment\":1,\"begin_ns\":3,\"end_ns\":2,\"reason\":\"time\",\"unresolved\":0}\n",
+    };
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char id[PFL_SEGMENT_ID_BYTES];
+        char name[64];
+
+        kit_begin_run(&kit, "web", id);
+        (void)snprintf(name, sizeof(name), "%s.pftrace.index", id);
+        put_file(name, lines[i]);
+        kit_write_segment(&kit, id, 1, "bytes", NULL);
+        pfl_segments_end_run(kit.segments, id);
+        wait_for(has_segments, i + 1);
+    }
+    kit_close(&kit);
+}
+
+static void a_link_is_not_followed(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+    char path[160];
+    char name[64];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    (void)snprintf(path, sizeof(path), "%s/%s.pftrace.000001", kit.dir, id);
+    assert_int_equal(symlink("/etc/passwd", path), 0);
+    (void)snprintf(name, sizeof(name), "%s.pftrace.index", id);
+    put_file(name,
+             "{\"segment\":1,\"begin_ns\":1,\"end_ns\":2,\"reason\":\"end\",\"unresolved\":0}\n");
+    wait_for(has_gaps, 1);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 1);
+    assert_true(notes[0].is_gap);
+    kit_close(&kit);
+}
+
+static int open_and_close(void *arg)
+{
+    struct pfl_segments_conf conf = {.dir = kit.dir};
+    uv_loop_t loop;
+    int rc;
+
+    (void)arg;
+    assert_int_equal(pfl_loop_init(&loop), 0);
+    conf.loop = &loop;
+    rc = pfl_segments_open(&conf, &kit.segments);
+    if (rc == 0)
+        pfl_segments_close(kit.segments);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    return rc;
+}
+
+static void without_memory_it_does_not_open(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 3, true);
+    wait_for(has_segments, 3);
+    kit_close(&kit);
+    pfl_sweep(open_and_close, NULL, true);
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 3);
+    kit_close(&kit);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_line_of_the_index_becomes_a_segment_until_it_is_released),
+        TEST(a_release_of_other_bytes_and_other_collectors_are_refused),
+        TEST(what_the_quota_removes_is_one_gap),
+        TEST(a_new_process_finds_all_and_goes_on_where_the_last_one_was),
+        TEST(a_file_that_somebody_removed_or_changed_is_told_as_a_gap),
+        TEST(nothing_in_the_folder_is_believed),
+        TEST(an_index_that_makes_no_sense_is_read_no_further),
+        TEST(a_link_is_not_followed),
+        TEST(without_memory_it_does_not_open),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
