@@ -4,9 +4,10 @@
  *
  * A connection that reads, or has incomplete query answers, is on the `readers` list. While that
  * list is not empty an idle handle keeps the loop turning, and each turn gives each reader
- * PFL_CONSUMER_TURN_BYTES of frames, written straight from the rings. A reader whose socket is full
- * leaves the list until on_writable: it slows only itself, and all others are served between two
- * turns. Events wait on the `observers` list until the end of the turn.
+ * PFL_CONSUMER_TURN_BYTES of frames, written straight from the rings. The readers of one user have
+ * a part of the turn (fair_turn.h), and the others wait. A reader whose socket is full leaves the
+ * list until on_writable: it slows only itself, and all others are served between two turns. Events
+ * wait on the `observers` list until the end of the turn.
  *
  * Failures: whatever cannot be sent ends the connection, which is logged once. Owns the queries.
  */
@@ -122,8 +123,10 @@ void pfl_consumer_conn_send_observed(struct pfl_consumer_conn *conn)
 
 void pfl_consumer_conn_stop_reading(struct pfl_consumer_conn *conn)
 {
-    if (conn->queries_len == 0 || conn->is_closing)
+    if (conn->queries_len == 0 || conn->is_closing) {
         pfl_list_remove(&conn->reading);
+        pfl_fair_turn_leave(&conn->sending);
+    }
     pfl_session_read_stop(&conn->read);
 }
 
@@ -207,6 +210,26 @@ void pfl_consumer_conn_pump(struct pfl_consumer_conn *conn)
     pfl_consumer_conn_want_reading(conn);
 }
 
+/* If its user's part of the turn is not used up; else it leaves the list until it is released. */
+static void take_turn(struct pfl_consumer_senders *senders, struct pfl_consumer_conn *conn)
+{
+    uint64_t began_ns;
+
+    if (!pfl_fair_turn_may(&senders->fair_turn, conn->cred.who, &conn->sending)) {
+        if (conn->sending.state == PFL_FAIR_TURN_WAITING)
+            pfl_list_remove(&conn->reading);
+        return;
+    }
+    began_ns = uv_hrtime();
+    pfl_consumer_conn_pump(conn);
+    pfl_fair_turn_take(&senders->fair_turn, conn->cred.who, uv_hrtime() - began_ns);
+}
+
+static void on_released(struct pfl_fair_turn_conn *sending)
+{
+    pfl_consumer_conn_want_reading(PFL_CONTAINER_OF(sending, struct pfl_consumer_conn, sending));
+}
+
 static void on_idle(uv_idle_t *handle)
 {
     struct pfl_consumer_senders *senders = handle->data;
@@ -214,15 +237,17 @@ static void on_idle(uv_idle_t *handle)
     struct pfl_list *tmp;
 
     PFL_LIST_EACH_SAFE (it, tmp, &senders->readers) {
-        pfl_consumer_conn_pump(PFL_CONTAINER_OF(it, struct pfl_consumer_conn, reading));
+        take_turn(senders, PFL_CONTAINER_OF(it, struct pfl_consumer_conn, reading));
     }
+    pfl_fair_turn_end(&senders->fair_turn, on_released);
     if (pfl_list_is_empty(&senders->readers))
         (void)uv_idle_stop(handle);
 }
 
 void pfl_consumer_conn_want_reading(struct pfl_consumer_conn *conn)
 {
-    if (conn->senders->is_closing || conn->reading.next != NULL)
+    if (conn->senders->is_closing || conn->reading.next != NULL ||
+        conn->sending.state == PFL_FAIR_TURN_WAITING)
         return;
     pfl_list_append(&conn->senders->readers, &conn->reading);
     (void)uv_idle_start(&conn->senders->idle, on_idle);

@@ -3,6 +3,7 @@
 #ifndef PFL_SERVICE_CONSUMER_CONN_H
 #define PFL_SERVICE_CONSUMER_CONN_H
 
+#include "base/fair_turn.h"
 #include "base/io/fdsock.h"
 #include "proto/ipc/rpc_host.h"
 #include "service/control/query.h"
@@ -29,12 +30,14 @@ struct pfl_consumer_senders {
     uv_idle_t idle;            /* turns the loop while there are readers; `data` is this struct */
     struct pfl_list readers;   /* borrowed pfl_consumer_conn.reading */
     struct pfl_list observers; /* borrowed pfl_consumer_conn.observing */
-    bool is_closing;           /* no one sends any more */
+    struct pfl_fair_turn fair_turn; /* time of one user's readers in a turn of the loop */
+    bool is_closing;                /* no one sends any more */
 };
 
 struct pfl_consumer_conn {
     struct pfl_list node;                 /* in its port */
     struct pfl_list reading;              /* in `senders` while it has something to send now */
+    struct pfl_fair_turn_conn sending;    /* its place in its user's part of a turn */
     struct pfl_list observing;            /* likewise while it has events to send */
     struct pfl_consumer_senders *senders; /* the port's */
     struct pfl_consumer_port *port;

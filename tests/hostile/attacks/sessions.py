@@ -5,6 +5,7 @@ import ctypes
 import os
 import pathlib
 import resource
+import selectors
 import socket
 import struct
 import subprocess
@@ -17,7 +18,7 @@ from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments", "output_path_swapped",
            "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
-           "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
+           "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
 
 
@@ -377,6 +378,50 @@ def operators_requests(build):
         except TimeoutError:
             raise Failed("another connection of that user gets no answer") from None
         return "another connection of that user waited %.2f s" % ((time.monotonic() - begin) / 3)
+
+
+def read_answers_all_the_time(ready, consumers, producers, connections, seconds):
+    """Large answers, on each connection as fast as the service sends."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (connections + 100, connections + 100))
+    producer = Producer(producers, "large", ["plain"])
+    for i in range(200):
+        producer.register("source%d" % i, i + 10, 16000)
+    readers, selector = [Consumer(consumers) for _ in range(connections)], selectors.EpollSelector()
+    body = field(2, 1000) + field(5, field(1, readers[0].service) + field(
+        2, readers[0].methods["QueryServiceState"]))
+    question = struct.pack("<I", len(body)) + body
+    for reader in readers:
+        reader.sock.setblocking(False)
+        selector.register(reader.sock, selectors.EVENT_READ)
+        reader.sock.send(question * 4)
+    end, room = time.monotonic() + seconds, bytearray(1 << 20)
+    while time.monotonic() < end:
+        for key, _ in selector.select(0.05):
+            with contextlib.suppress(BlockingIOError):
+                if key.fileobj.recv_into(room) < 200000:
+                    key.fileobj.send(question)
+    ready()
+
+
+def answers_read(build):
+    """nor do large answers that 1000 connections of one user read"""
+    with World(build) as world:
+        child = world.attack("member", read_answers_all_the_time, world.consumer, world.producer, 1000, 600)
+        victim, answers = Consumer(world.consumer), []
+        begin = time.monotonic()
+        while world.loop_ns() < 1e9:  # the answers are sent
+            if time.monotonic() > begin + LIMIT_S or child.wait_ready(0) != "late":
+                raise Failed("the questions do not come")
+            time.sleep(0.05)
+        for _ in range(50):
+            begin = time.monotonic()
+            victim.call("QueryCapabilities")
+            answers.append(time.monotonic() - begin)
+            time.sleep(0.01)
+        median = sorted(answers)[len(answers) // 2]
+        if median > 0.05 * get_slowness():
+            raise Failed("the victim waited %.3f s" % median)
+        return "the victim waited %.4f s" % median
 
 
 def repeat_sync(ready, path, connections, seconds):
