@@ -30,7 +30,9 @@
 #define FS_WRITE_FILE  (1ull << 1)
 #define FS_READ_FILE   (1ull << 2)
 #define FS_READ_DIR    (1ull << 3)
+#define FS_REMOVE_DIR  (1ull << 4)
 #define FS_REMOVE_FILE (1ull << 5)
+#define FS_MAKE_DIR    (1ull << 7)
 #define FS_MAKE_REG    (1ull << 8)
 
 #define FS_ALL_1         ((1ull << 13) - 1) /* version 1: execute to make symlink */
@@ -114,6 +116,9 @@ static uint64_t get_rights(unsigned rights, uint64_t handled)
         fs |= FS_REMOVE_FILE;
     if ((rights & PFL_SANDBOX_UNNAMED) != 0)
         fs |= FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE_3;
+    if ((rights & PFL_SANDBOX_KEEP) != 0)
+        fs |= FS_WRITE_FILE | FS_READ_FILE | FS_READ_DIR | FS_REMOVE_DIR | FS_REMOVE_FILE |
+              FS_MAKE_DIR | FS_MAKE_REG | FS_REFER_2 | FS_TRUNCATE_3;
     return fs & handled;
 }
 

@@ -36,6 +36,9 @@ enum pfl_sandbox_right {
     PFL_SANDBOX_REMOVE = 1 << 2,  /* remove files */
     PFL_SANDBOX_APPEND = 1 << 3,  /* open regular files, created if need be, to append to them */
     PFL_SANDBOX_UNNAMED = 1 << 4, /* make files without a name, write and read them */
+    /* make, list, rename, write, lock and remove files and folders. Only Landlock holds such a
+     * program to its folders: a filter of calls cannot see names. */
+    PFL_SANDBOX_KEEP = 1 << 5,
 };
 
 struct pfl_sandbox_folder {

@@ -109,6 +109,17 @@ static const char *const unnamed_calls[] = {"pread64", "pwrite64", "ftruncate", 
 static const struct rule unnamed_rules[] = {
     {"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC | O_TMPFILE, O_RDWR | O_TMPFILE}};
 
+static const char *const keep_calls[] = {
+    "openat",    "mkdir",      "mkdirat",  "rename",     "renameat", "renameat2", "rmdir",
+    "unlink",    "unlinkat",   "getdents", "getdents64", "fsync",    "fdatasync", "ftruncate",
+    "fallocate", "pread64",    "pwrite64", "pwritev",    "fchmod",   "flock",     "access",
+    "faccessat", "faccessat2", "stat",     "lstat",      "statfs",   "readlink",  "readlinkat",
+    "getcwd",    "fadvise64",  "open"};
+static const struct rule keep_rules[] = {
+    {"fcntl", 1, INT, F_GETLK},     {"fcntl", 1, INT, F_SETLK},
+    {"fcntl", 1, INT, F_SETLKW},    {"fcntl", 1, INT, F_OFD_GETLK},
+    {"fcntl", 1, INT, F_OFD_SETLK}, {"fcntl", 1, INT, F_OFD_SETLKW}};
+
 /* No library that we use ever tries these. */
 static const char *const killing[] = {"execve",
                                       "execveat",
@@ -219,8 +230,8 @@ static int add_needs(scmp_filter_ctx ctx, unsigned needs, unsigned rights)
     /* in the order of the enums' bits */
     static const struct group of_needs[] = {
         GROUP(memory), GROUP(unix), {0}, GROUP(boost), GROUP(dial)};
-    static const struct group of_rights[] = {GROUP(read), GROUP(create), GROUP(remove),
-                                             GROUP(append), GROUP(unnamed)};
+    static const struct group of_rights[] = {GROUP(read),   GROUP(create),  GROUP(remove),
+                                             GROUP(append), GROUP(unnamed), GROUP(keep)};
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < COUNT(of_needs); i++)

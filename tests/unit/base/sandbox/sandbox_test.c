@@ -21,6 +21,7 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -496,6 +497,56 @@ static void files_without_names_are_a_right_of_their_own(void **state)
     assert_int_equal(kit_try(kit, use_unnamed_outside), EACCES);
 }
 
+/* Folders and files are made, renamed, locked, listed and removed. */
+static int keep_files_in(const char *folder)
+{
+    char inside[256];
+    char before[300];
+    char after[300];
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd;
+    bool worked;
+
+    (void)snprintf(inside, sizeof(inside), "%s/kept", folder);
+    (void)snprintf(before, sizeof(before), "%s/before", inside);
+    (void)snprintf(after, sizeof(after), "%s/after", inside);
+    if (mkdir(inside, 0700) != 0)
+        return errno;
+    fd = open(before, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
+    worked = fd >= 0 && pwrite(fd, "x", 1, 0) == 1 && fcntl(fd, F_SETLK, &lock) == 0 &&
+             ftruncate(fd, 0) == 0 && fsync(fd) == 0 && rename(before, after) == 0;
+    if (fd >= 0)
+        (void)close(fd);
+    fd = worked ? open(inside, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    worked = fd >= 0 && fsync(fd) == 0 && unlink(after) == 0 && rmdir(inside) == 0;
+    if (fd >= 0)
+        (void)close(fd);
+    return errno_of(worked);
+}
+
+static int keep_files_inside(const struct kit *kit)
+{
+    return keep_files_in(kit->inside);
+}
+
+static int keep_files_outside(const struct kit *kit)
+{
+    return keep_files_in(kit->outside);
+}
+
+static void folders_are_kept_by_a_right_of_their_own(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->folder.rights = PFL_SANDBOX_READ | PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE;
+    assert_int_equal(kit_try(kit, keep_files_inside), EPERM);
+    kit->folder.rights = PFL_SANDBOX_KEEP;
+    assert_int_equal(kit_try(kit, keep_files_inside), KIT_WORKED);
+    assert_int_equal(kit_try(kit, run_program), KIT_KILLED);
+    need_landlock();
+    assert_int_equal(kit_try(kit, keep_files_outside), EACCES);
+}
+
 static void other_folders_are_out_of_reach(void **state)
 {
     struct kit *kit = *state;
@@ -588,6 +639,7 @@ int main(void)
         CLAIM(new_files_alone_are_written),
         CLAIM(logs_are_appended_to_and_never_cut),
         CLAIM(files_without_names_are_a_right_of_their_own),
+        CLAIM(folders_are_kept_by_a_right_of_their_own),
         CLAIM(other_folders_are_out_of_reach),
         CLAIM(a_folder_that_is_not_there_ends_the_start),
         CLAIM(an_old_kernel_is_enough_for_auto_and_not_for_require),
