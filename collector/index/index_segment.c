@@ -332,6 +332,23 @@ static int reserve_known(struct pfl_index *self, struct reserve *r)
     return r->known.is_gap && last_of(s) > r->known.last ? extend_gap(self, r) : 0;
 }
 
+/* The host removed unread what was reserved and not live: the gap takes its place. What the store
+ * may have of it is an orphan. */
+static int replace_by_gap(struct pfl_index *self, struct reserve *r)
+{
+    struct pfl_sql_call drop = {PFL_SQL_DROP, PFL_INDEX_PARAMS(pfl_sql_text(r->known.place.id)),
+                                NULL, NULL, 0};
+    bool is_others = false;
+    int rc = is_busy(self, &r->known, &is_others);
+
+    if (rc == 0 && is_others)
+        r->result = PFL_INDEX_RESERVE_BUSY;
+    if (rc != 0 || is_others)
+        return rc;
+    rc = pfl_index_run(self, &drop);
+    return rc != 0 ? rc : reserve_new(self, r);
+}
+
 static int reserve_steps(struct pfl_index *self, void *arg)
 {
     struct reserve *r = arg;
@@ -350,7 +367,11 @@ static int reserve_steps(struct pfl_index *self, void *arg)
     rc = pfl_index_run(self, &get);
     if (rc != 0)
         return rc;
-    return r->known.is_there ? reserve_known(self, r) : reserve_new(self, r);
+    if (!r->known.is_there)
+        return reserve_new(self, r);
+    if (r->segment->gap != NULL && !r->known.is_gap && r->known.state == PFL_INDEX_RESERVED)
+        return replace_by_gap(self, r);
+    return reserve_known(self, r);
 }
 
 static int check_segment(struct pfl_index *self, const Perfleet__Segment *segment)
