@@ -14,6 +14,7 @@ DAEMONS = {  # message: source of --help, manual pages (NAME.8.md, NAME.conf.5.m
     "ServiceConfig": ("service/main.c", "docs/man/perfleetd", "deploy/conf/perfleetd.conf"),
     "ProbesConfig": ("agent/probes/main.c", "docs/man/perfleet-probes", "deploy/conf/probes.conf"),
     "AgentConfig": ("agent/daemon/main.c", "docs/man/perfleet-agent", "deploy/conf/agent.conf"),
+    "CollectorConfig": ("collector/main.c", "docs/man/perfleet-collector", "deploy/conf/collector.conf"),
     "RelayConfig": ("relay/main.c", "docs/man/perfleet-relay", "deploy/conf/relay.conf"),
 }
 # The operator's program: its flags are checked by the manuals' gate.

@@ -19,7 +19,7 @@ PROGRAMS = {  # program, or program and command: its pages
     ("perfleet-probes",): ("perfleet-probes.8",),
     ("perfleet-agent",): ("perfleet-agent.8",), ("perfleet-agent", "join"): ("perfleet-agent.8",),
     ("perfleet-agent", "renew"): ("perfleet-agent.8",),
-    ("perfleet-relay",): ("perfleet-relay.8",), ("perfleet-example",): ("perfleet-example.1",),
+    ("perfleet-collector",): ("perfleet-collector.8",), ("perfleet-relay",): ("perfleet-relay.8",), ("perfleet-example",): ("perfleet-example.1",),
     ("perfleet-trigger",): ("perfleet-trigger.1",),
     ("perfleet", "pki"): ("perfleet-pki.1",),
 }
@@ -27,6 +27,7 @@ OF_COMMANDS = ("perfleet.1", "perfleet-record.1")
 FILES = {  # what is installed and read or written: its page
     "deploy/conf/perfleetd.conf": "perfleetd.conf.5", "deploy/conf/probes.conf": "perfleet-probes.conf.5",
     "deploy/conf/agent.conf": "perfleet-agent.conf.5", "deploy/conf/relay.conf": "perfleet-relay.conf.5",
+    "deploy/conf/collector.conf": "perfleet-collector.conf.5",
     "deploy/conf/policy.pbtx": "perfleet-policy.5", "deploy/conf/perfleet.conf": "perfleet.conf.5",
 }
 ROOM = 56  # columns that all columns of a table but the last may take: that one wraps, in what is left of 80

@@ -18,6 +18,7 @@ import csource
 OPTIONAL = {"tests/bench/lttng/bench_lttng.c"}
 # Unit tests of more than one source, and why.
 OF_SEVERAL = {
+    "tests/unit/collector/pull/pull_kill_test.c": "a visit with the store and the index, killed at any step",
     "tests/unit/proto/ipc/rpc_replay_test.c": "recorded conversations, through both sides of a call",
     "tests/unit/service/buffer/smb_test.c": "one shared memory: smb_map, commit and smb_scrape in turns",
     "tests/unit/service/control/service_sweep_test.c": "the service's whole life",

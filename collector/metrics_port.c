@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The collector's metrics: see metrics_port.h. Happy path: for each request, collect relays, hosts
+ * and segments, write. Failures: those of the encoder end the answer. Ownership: the listener.
+ */
+#include "collector/metrics_port.h"
+
+#include "base/io/metrics_port.h"
+#include "base/mem.h"
+
+struct pfl_collector_metrics {
+    struct pfl_collector_parts parts;
+    struct pfl_metrics_port *listener; /* owned */
+};
+
+static void collect_hosts(const struct pfl_pull_figures *f, struct pfl_metrics *m)
+{
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_hosts",
+                       "Hosts that relays report as connected.", f->queue.connected);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_hosts_visited",
+                       "Hosts whose segments are being read now.", f->queue.visited);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_hosts_ready",
+                       "Hosts with segments that wait for their turn.", f->queue.ready);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_hosts_waiting",
+                       "Hosts that wait after a failure.", f->queue.waiting);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_behind_segments",
+                       "Segments that connected hosts have and that are not stored.",
+                       (double)f->queue.segments_behind);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_behind_bytes", "Their bytes.",
+                       (double)f->queue.bytes_behind);
+}
+
+static void collect_segments(const struct pfl_pull_figures *f, struct pfl_metrics *m)
+{
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_segments_stored_total",
+                       "Segments stored and in the index.", (double)f->visits.stored);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_stored_bytes_total",
+                       "Their bytes.", (double)f->visits.stored_bytes);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_gaps_total",
+                       "Gaps that hosts reported.", (double)f->visits.gaps);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_segments_released_total",
+                       "Segments and gaps that hosts were asked to remove.",
+                       (double)f->visits.released);
+    pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_collector_segments_left_total",
+                       "How often a segment was left at its host, by reason.");
+    for (unsigned i = 0; i < PFL_VISIT_LEFT_REASONS; i++) {
+        struct pfl_metrics_label label = {"reason", pfl_visit_left_name((enum pfl_visit_left)i)};
+
+        pfl_metrics_row(m, &label, 1, (double)f->visits.left[i]);
+    }
+}
+
+static void collect_visits(const struct pfl_pull_figures *f, struct pfl_metrics *m)
+{
+    static const char *const ends[] = {"drained", "more", "stuck", "lost"};
+
+    pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_collector_visits_total",
+                       "Visits to hosts, by how they ended.");
+    for (unsigned i = 0; i <= PFL_VISIT_LOST; i++) {
+        struct pfl_metrics_label label = {"end", ends[i]};
+
+        pfl_metrics_row(m, &label, 1, (double)f->ends[i]);
+    }
+}
+
+static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
+{
+    static const struct pfl_metrics_label labels[] = {{"program", "perfleet-collector"},
+                                                      {"version", PFL_VERSION}};
+    const struct pfl_collector_metrics *self = user;
+    const struct pfl_tls_conf *tls = pfl_relays_get_tls(self->parts.relays);
+    struct pfl_pull_figures f;
+
+    (void)who; /* no identity in it */
+    pfl_pull_get_figures(self->parts.pull, &f);
+    pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_build_info", "Always 1.");
+    pfl_metrics_row(m, labels, 2, 1);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_relays_connected",
+                       "Relays that the collector is connected to.",
+                       pfl_relays_count_connected(self->parts.relays));
+    collect_hosts(&f, m);
+    collect_segments(&f, m);
+    collect_visits(&f, m);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_certificate_expiry_timestamp_seconds",
+                       "When the own certificate ends.",
+                       (double)pfl_tls_conf_get_identity(tls)->not_after_s);
+}
+
+static const char *refuse(void *user, const struct pfl_tls_identity *who)
+{
+    const struct pfl_collector_metrics *self = user;
+    struct pfl_identity_refusal why;
+
+    if (pfl_identity_authorize(who->uri, pfl_relays_get_fleet(self->parts.relays),
+                               PFL_IDENTITY_OPERATOR, &why) == 0)
+        return NULL;
+    return why.reason;
+}
+
+int pfl_collector_metrics_open(const struct pfl_collector_conf *conf,
+                               const struct pfl_collector_parts *parts,
+                               struct pfl_collector_metrics **ret_metrics)
+{
+    struct pfl_collector_metrics *self;
+    struct pfl_metrics_port_conf listener = {
+        .loop = parts->loop,
+        .listen_address = conf->metrics_listen,
+        .socket_path = conf->metrics_socket,
+        .files = conf->files,
+        .refuse = refuse,
+        .collect = collect,
+    };
+    int rc;
+
+    if (conf->metrics_listen == NULL && conf->metrics_socket == NULL)
+        return 0;
+    self = pfl_mem_zalloc(sizeof(*self));
+    if (self == NULL)
+        return PFL_ENOMEM;
+    self->parts = *parts;
+    listener.user = self;
+    rc = pfl_metrics_port_open(&listener, &self->listener);
+    if (rc != 0)
+        pfl_mem_free(self);
+    else
+        *ret_metrics = self;
+    return rc;
+}
+
+void pfl_collector_metrics_reload(struct pfl_collector_metrics *self)
+{
+    if (self != NULL)
+        pfl_metrics_port_reload(self->listener);
+}
+
+void pfl_collector_metrics_close(struct pfl_collector_metrics *self)
+{
+    if (self == NULL)
+        return;
+    pfl_metrics_port_close(self->listener);
+    pfl_mem_free(self);
+}
