@@ -7,7 +7,7 @@
  *
  * Happy path: one slice per packet (head, bytes, trusted fields, last_slice_for_packet), or runs of
  * packets (readback_run.c). Short pieces are copied into the scratch, where neighbours become one
- * iovec. A piece of PFL_SEND_IN_PLACE_MIN bytes or more is sent from the ring. Short packets that
+ * iovec. A piece of PFL_SEND_IN_PLACE_MIN bytes or more is sent from the ring. Packets that
  * follow in the source's record are copied in one loop from fragment to fragment. The reply's head
  * is written in front at the end, when the size is known. It cannot fail: the budget is an upper
  * bound of the body, and the scratch holds all of it.
@@ -91,20 +91,22 @@ static inline uint8_t *put_short_head(uint8_t *dst, size_t bytes)
 }
 
 /* Opens a slice of `bytes` of data. */
-static inline uint8_t *put_slice_head(struct pfl_reply_frame *self, size_t bytes)
+static inline uint8_t *put_head(uint8_t *dst, size_t bytes)
 {
-    uint8_t *dst;
-
-    if (self->run_source != NULL)
-        pfl_reply_frame_end_run(self);
-    dst = self->pos;
-    self->budget -= bytes + PFL_READBACK_SLICE_COST;
     if (bytes < SHORT_MAX)
         return put_short_head(dst, bytes);
     *dst++ = READ_BUFFERS_RESPONSE__SLICES << 3 | PFL_WIRE_BYTES;
     dst = put_varint(dst, 1 + pfl_varint_size(bytes) + bytes + SLICE_TAIL);
     *dst++ = READ_BUFFERS_RESPONSE__SLICE__DATA << 3 | PFL_WIRE_BYTES;
     return put_varint(dst, bytes);
+}
+
+static inline uint8_t *put_slice_head(struct pfl_reply_frame *self, size_t bytes)
+{
+    if (self->run_source != NULL)
+        pfl_reply_frame_end_run(self);
+    self->budget -= bytes + PFL_READBACK_SLICE_COST;
+    return put_head(self->pos, bytes);
 }
 
 static inline uint8_t *put_slice_tail(uint8_t *dst, bool is_last)
@@ -174,6 +176,30 @@ static inline bool pass_small(struct passage *p)
     return true;
 }
 
+/* False: it is sent from the ring, is not valid, does not fit, or is the record's last. */
+static bool pass_one(struct passage *p)
+{
+    struct pfl_fragment_head head;
+    const uint8_t *body;
+    size_t bytes;
+
+    if ((size_t)(p->end - p->pos) <= PFL_FRAGMENT_SIZE_BYTES)
+        return false;
+    head = pfl_fragment_head_of(p->pos);
+    body = p->pos + head.size_bytes;
+    bytes = head.bytes + p->trusted_len;
+    if (head.bytes - 1u >= PFL_SEND_IN_PLACE_MIN - 1u || head.bytes >= (size_t)(p->end - body) ||
+        bytes + PFL_READBACK_SLICE_COST > p->budget || !pfl_packet_is_valid_piece(body, head.bytes))
+        return false;
+    p->dst = put_head(p->dst, bytes);
+    memcpy(p->dst, body, head.bytes);
+    memcpy(p->dst + head.bytes, p->behind, sizeof(p->behind));
+    p->dst += bytes + SLICE_TAIL;
+    p->budget -= bytes + PFL_READBACK_SLICE_COST;
+    p->pos = body + head.bytes;
+    return true;
+}
+
 void pfl_reply_frame_put_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer)
 {
     struct pfl_trace_buffer_stretch stretch = pfl_trace_buffer_get_stretch(buffer);
@@ -186,7 +212,7 @@ void pfl_reply_frame_put_stretch(struct pfl_reply_frame *self, struct pfl_trace_
     p.trusted_len = stretch.source->trusted_len;
     memcpy(p.behind, stretch.source->trusted, p.trusted_len);
     (void)put_slice_tail(p.behind + p.trusted_len, true);
-    while ((size_t)(p.end - p.pos) >= SMALL_ROOM && pass_small(&p))
+    while (((size_t)(p.end - p.pos) >= SMALL_ROOM && pass_small(&p)) || pass_one(&p))
         continue;
     if (p.pos == stretch.pos)
         return;

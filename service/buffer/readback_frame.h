@@ -59,8 +59,8 @@ void pfl_reply_frame_put_bytes(struct pfl_reply_frame *self, struct pfl_span byt
 /* A whole packet of a buffer with its trusted fields, `bytes` in all. */
 void pfl_reply_frame_put_packet(struct pfl_reply_frame *self,
                                 const struct pfl_trace_buffer_packet *packet, size_t bytes);
-/* Takes short packets out of the buffer that follow its last one, while each is valid and fits. No
- * run is open. */
+/* Takes packets out of the buffer that follow its last one in its record, while each is valid, fits
+ * and is copied. No run is open. */
 void pfl_reply_frame_put_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer);
 /* For a packet that does not fit: fills the frame if that is worth a slice. Returns how many of the
  * packet's bytes are in it. */

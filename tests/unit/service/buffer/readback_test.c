@@ -231,16 +231,18 @@ static void a_frame_holds_its_limit_of_small_packets(void **state)
         expect_packet((char)('a' + i % 26), 30, 2, 0);
 }
 
-/* A packet of 2 to some 120 bytes: fields of a data source, of which one byte is another one in one
+#define ANY_MAX 640u
+
+/* A packet of 2 to some 600 bytes: fields of a data source, of which one byte is another one in one
  * of four. */
-static size_t make_any(struct kit_random *random, uint8_t dst[256])
+static size_t make_any(struct kit_random *random, uint8_t dst[ANY_MAX])
 {
-    struct pfl_writer w = pfl_writer_of(dst, 256);
+    struct pfl_writer w = pfl_writer_of(dst, ANY_MAX);
     unsigned fields = 1 + kit_random(random, 4);
     size_t len;
 
     for (unsigned i = 0; i < fields; i++) {
-        uint8_t payload[40];
+        uint8_t payload[150];
 
         memset(payload, (int)kit_random(random, 256), sizeof(payload));
         if (kit_random(random, 2) == 0)
@@ -248,10 +250,11 @@ static size_t make_any(struct kit_random *random, uint8_t dst[256])
                                     (uint64_t)kit_random(random, UINT32_MAX)
                                         << kit_random(random, 40));
         else
-            pfl_writer_field_bytes(&w, TRACE_PACKET__TRACK_EVENT, payload,
-                                   kit_random(random, sizeof(payload)));
+            pfl_writer_field_bytes(
+                &w, TRACE_PACKET__TRACK_EVENT, payload,
+                kit_random(random, kit_random(random, 2) == 0 ? 40 : sizeof(payload)));
     }
-    len = 256 - w.left;
+    len = ANY_MAX - w.left;
     if (kit_random(random, 4) == 0)
         dst[kit_random(random, (uint32_t)len)] = (uint8_t)kit_random(random, 256);
     return len;
@@ -283,7 +286,7 @@ static void packets_of_full_chunks_come_whole_and_the_malformed_are_left_out(voi
     struct kit_random again = random;
     uint64_t refused = 0;
     unsigned packets = 0;
-    uint8_t packet[256];
+    uint8_t packet[ANY_MAX];
 
     (void)state;
     for (uint32_t chunk = 0; chunk < 800; chunk++) {
