@@ -35,6 +35,12 @@
  * loop that was busy with a thousand others may not have read yet what arrived in time. */
 #define GRACES_MAX 8u
 
+enum eof {
+    EOF_NONE,
+    EOF_DUE, /* the peer's close_notify came while reading was stopped */
+    EOF_REPORTED,
+};
+
 struct tls_stream {
     struct pfl_stream base;
     struct pfl_stream *sock; /* owned until its on_closed; then NULL */
@@ -54,8 +60,7 @@ struct tls_stream {
     bool has_spoken; /* sent something of it */
     bool is_reading;
     bool is_kick_due; /* the timer is the kick */
-    bool is_eof_due;  /* the peer's close_notify came while reading was stopped */
-    bool is_eof_reported;
+    enum eof eof;
     bool is_shutdown_wanted;
     char error[640];
 };
@@ -169,14 +174,13 @@ static void watch_validity(uv_timer_t *timer)
 
 static void tell_eof(struct tls_stream *t)
 {
-    if (t->is_closing || t->is_eof_reported || !pfl_tls_engine_has_peer_closed(t->engine))
+    if (t->is_closing || t->eof == EOF_REPORTED || !pfl_tls_engine_has_peer_closed(t->engine))
         return;
     if (!t->is_reading) {
-        t->is_eof_due = true;
+        t->eof = EOF_DUE;
         return;
     }
-    t->is_eof_due = false;
-    t->is_eof_reported = true;
+    t->eof = EOF_REPORTED;
     if (t->base.ops->on_eof != NULL)
         t->base.ops->on_eof(t->base.user);
 }
@@ -451,7 +455,7 @@ static void tls_read_start(struct pfl_stream *stream)
     t->is_reading = true;
     if (!pfl_tls_engine_is_ready(t->engine))
         return;
-    if (t->held.len != 0 || t->is_eof_due) {
+    if (t->held.len != 0 || t->eof == EOF_DUE) {
         t->is_kick_due = true;
         (void)uv_timer_start(&t->timer, on_kick, 0, 0);
     } else {
