@@ -70,7 +70,7 @@ static void lose_h2_stream(struct pfl_client_stream *s)
     if (s->is_flushing)
         pfl_client_stream_break(s, PFL_ECLOSED,
                                 "the connection was lost while the stream was closed");
-    else if (s->place != NULL && s->was_opened)
+    else if (s->place != NULL && s->opened != PFL_CLIENT_NOT_OPENED)
         pfl_client_stream_break(s, PFL_ECLOSED, "the connection that carried the stream was lost");
     else
         wait_for_h2_stream(s);
@@ -192,7 +192,7 @@ static bool choose_encoding(struct pfl_client_stream *s, const struct pfl_h2_hea
                                         .on_ready = on_decoded,
                                         .user = s};
 
-    if (s->was_opened || encoding == NULL)
+    if (s->opened != PFL_CLIENT_NOT_OPENED || encoding == NULL)
         return true;
     return s->wants_zstd && strcmp(encoding, PFL_TUNNEL_ENCODING_ZSTD) == 0 &&
            pfl_decode_port_new(&conf, &s->decoder) == 0;
@@ -207,16 +207,15 @@ static void attach(struct pfl_client_stream *s, const struct pfl_h2_head *head)
         pfl_client_stream_break(s, PFL_EPROTO, "the host's answer makes no sense");
         return;
     }
-    if (s->is_taken_over && offer.received == s->resume.out.end)
+    if (s->opened == PFL_CLIENT_TAKEN_OVER && offer.received == s->resume.out.end)
         offer.credited = offer.received;
     if (pfl_resume_attach(&s->resume, &offer, &s->sent_offer) != 0) {
         pfl_client_stream_break(s, PFL_EPROTO, "the host's account of this stream is not ours");
         return;
     }
     s->state = STATE_CARRIED;
-    s->resumes += s->was_opened;
-    s->was_opened = true;
-    s->is_taken_over = false;
+    s->resumes += s->opened != PFL_CLIENT_NOT_OPENED;
+    s->opened = PFL_CLIENT_OPENED;
     s->backoff.failures = 0;
     pfl_h2_stream_wake(s->h2_stream);
     pfl_client_connection_kick(s);
@@ -247,7 +246,8 @@ static int err_of_status(unsigned status)
 /* A host that was connected before and is not now is expected back. */
 static bool is_passing(const struct pfl_client_stream *s, unsigned status)
 {
-    return s->was_opened && (status == 404 || status == 429 || status == 502 || status == 503);
+    return s->opened != PFL_CLIENT_NOT_OPENED &&
+           (status == 404 || status == 429 || status == 502 || status == 503);
 }
 
 static void on_response(void *user, const struct pfl_h2_head *head)
@@ -394,8 +394,9 @@ static int ask_host(struct pfl_client_stream *s, struct pfl_h2 *h2)
     fields[0] = (struct pfl_h2_field){PFL_TUNNEL_H_STREAM, s->id};
     pfl_tunnel_offer_write(&s->sent_offer, s->ttl_ms, &text, fields + 1);
     /* The number of received bytes makes it a resume. */
-    request.fields_len = s->was_opened ? PFL_TUNNEL_OFFER_FIELDS + 1 : PFL_TUNNEL_OFFER_FIELDS - 1;
-    if (!s->was_opened && s->wants_zstd)
+    request.fields_len = s->opened != PFL_CLIENT_NOT_OPENED ? PFL_TUNNEL_OFFER_FIELDS + 1
+                                                            : PFL_TUNNEL_OFFER_FIELDS - 1;
+    if (s->opened == PFL_CLIENT_NOT_OPENED && s->wants_zstd)
         fields[request.fields_len++] =
             (struct pfl_h2_field){PFL_TUNNEL_H_ACCEPT, PFL_TUNNEL_ENCODING_ZSTD};
     return pfl_h2_request(h2, &request, &s->h2_stream);

@@ -84,7 +84,8 @@ static void kill_at_host(struct pfl_client_stream *s)
     struct pfl_h2_call_conf call = {.method = "DELETE", .path = path, .body_max_bytes = 4096};
 
     (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s/streams/%s", s->host, s->id);
-    if (h2 != NULL && s->place == NULL && s->was_opened && pfl_h2_call_start(h2, &call, NULL) != 0)
+    if (h2 != NULL && s->place == NULL && s->opened != PFL_CLIENT_NOT_OPENED &&
+        pfl_h2_call_start(h2, &call, NULL) != 0)
         return;
 }
 
@@ -211,8 +212,7 @@ static void take_ticket(struct pfl_client_stream *s, const struct pfl_tunnel_tic
     memcpy(s->id, ticket->id, sizeof(s->id));
     s->resume.in.base = s->resume.in.next = s->resume.in.end = ticket->received;
     s->resume.out.base = s->resume.out.next = s->resume.out.end = ticket->sent;
-    s->was_opened = true;
-    s->is_taken_over = true;
+    s->opened = PFL_CLIENT_TAKEN_OVER;
 }
 
 static void start_timers(struct pfl_client_stream *s)

@@ -15,6 +15,13 @@
 
 enum pfl_client_stream_state { STATE_WAITING, STATE_ASKING, STATE_CARRIED, STATE_CLOSING };
 
+/* Whether the host has the stream. */
+enum pfl_client_opened {
+    PFL_CLIENT_NOT_OPENED,
+    PFL_CLIENT_TAKEN_OVER, /* begun from a ticket: the first answer's credit may be behind ours */
+    PFL_CLIENT_OPENED,
+};
+
 struct pfl_client_stream {
     struct pfl_stream base;
     struct pfl_tunnel_rider rider;
@@ -38,8 +45,7 @@ struct pfl_client_stream {
     unsigned resumes;
     unsigned status; /* of the answer to this HTTP/2 stream's CONNECT */
     int close_err;
-    bool was_opened;    /* the host has the stream */
-    bool is_taken_over; /* begun from a ticket: the credit of the first answer may be behind ours */
+    enum pfl_client_opened opened;
     bool wants_zstd;
     bool is_reading;
     bool is_ready_reported;
