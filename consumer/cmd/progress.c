@@ -199,12 +199,12 @@ static void on_refresh(uv_timer_t *timer)
     char tail[96 + PFL_HOST_NAME_MAX + 64];
     double share = 0;
 
-    if (r == NULL || p->is_quiet)
+    if (r == NULL || p->output == PFL_PROGRESS_QUIET)
         return;
     pfl_recording_get_absent(r, &absent);
     if (p->is_streamed && pfl_recording_get_phase(r) == PFL_RECORDING_RUN)
         say_losses(p, r);
-    if (!p->is_terminal) {
+    if (p->output != PFL_PROGRESS_TERMINAL) {
         say_absent(p, r, &absent);
         return;
     }
@@ -240,11 +240,12 @@ void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_con
     *self = (struct pfl_progress){.task = conf->each_host.task,
                                   .is_streamed = conf->each_host.is_streamed,
                                   .duration_ms = conf->duration_ms,
-                                  .is_quiet = is_quiet};
-    self->is_terminal = !is_quiet && isatty(STDERR_FILENO) != 0;
+                                  .output = is_quiet ? PFL_PROGRESS_QUIET : PFL_PROGRESS_LINES};
+    if (!is_quiet && isatty(STDERR_FILENO) != 0)
+        self->output = PFL_PROGRESS_TERMINAL;
     uv_timer_init(conf->each_host.conn.loop, &self->timer);
     self->timer.data = self;
-    self->is_open = true;
+    self->timer_state = PFL_PROGRESS_OPEN;
     uv_timer_start(&self->timer, on_refresh, REFRESH_MS, REFRESH_MS);
     uv_unref((uv_handle_t *)&self->timer);
 }
@@ -270,7 +271,7 @@ static size_t count_failed(const struct pfl_recording *r)
 static void say_run(struct pfl_progress *p)
 {
     p->run_began_ms = uv_now(p->timer.loop);
-    if (p->is_terminal && p->task == PFL_HOST_TASK_RECORD)
+    if (p->output == PFL_PROGRESS_TERMINAL && p->task == PFL_HOST_TASK_RECORD)
         return;
     if (p->task == PFL_HOST_TASK_WATCH)
         fprintf(stderr, "waiting for a trigger; Ctrl-C takes the snapshot now\n");
@@ -323,12 +324,13 @@ void pfl_progress_update(struct pfl_progress *self, const struct pfl_recording *
 
     self->recording = recording;
     if (host_recording == NULL) {
-        if (!self->is_quiet)
+        if (self->output != PFL_PROGRESS_QUIET)
             say_phase(self, recording);
         return;
     }
     report = pfl_host_recording_get_report(host_recording);
-    if (pfl_host_recording_get_state(host_recording) == PFL_HOST_READ_OUT && !self->is_quiet) {
+    if (pfl_host_recording_get_state(host_recording) == PFL_HOST_READ_OUT &&
+        self->output != PFL_PROGRESS_QUIET) {
         double seconds = (double)(report->read_ended_ns - report->read_began_ns + 1) / 1e9;
 
         clear_bar(self);
@@ -348,7 +350,7 @@ void pfl_progress_interrupt(struct pfl_progress *self, const struct pfl_recordin
 {
     enum pfl_recording_phase phase = pfl_recording_get_phase(recording);
 
-    if (self->is_quiet || nth != 1 || self->task == PFL_HOST_TASK_START ||
+    if (self->output == PFL_PROGRESS_QUIET || nth != 1 || self->task == PFL_HOST_TASK_START ||
         phase < PFL_RECORDING_STOP || phase > PFL_RECORDING_READ)
         return;
     clear_bar(self);
@@ -358,19 +360,19 @@ void pfl_progress_interrupt(struct pfl_progress *self, const struct pfl_recordin
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    ((struct pfl_progress *)handle->data)->is_closed = true;
+    ((struct pfl_progress *)handle->data)->timer_state = PFL_PROGRESS_CLOSED;
 }
 
 void pfl_progress_close(struct pfl_progress *self)
 {
-    if (!self->is_open)
+    if (self->timer_state != PFL_PROGRESS_OPEN)
         return;
-    self->is_open = false;
+    self->timer_state = PFL_PROGRESS_CLOSING;
     clear_bar(self);
     uv_close((uv_handle_t *)&self->timer, on_timer_closed);
 }
 
 bool pfl_progress_is_closed(const struct pfl_progress *self)
 {
-    return self->is_closed;
+    return self->timer_state == PFL_PROGRESS_CLOSED;
 }

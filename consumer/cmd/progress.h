@@ -5,6 +5,19 @@
 
 #include "consumer/recording/recording.h"
 
+enum pfl_progress_output {
+    PFL_PROGRESS_QUIET,
+    PFL_PROGRESS_LINES,
+    PFL_PROGRESS_TERMINAL,
+};
+
+enum pfl_progress_timer {
+    PFL_PROGRESS_UNOPENED,
+    PFL_PROGRESS_OPEN,
+    PFL_PROGRESS_CLOSING,
+    PFL_PROGRESS_CLOSED,
+};
+
 struct pfl_progress {
     uv_timer_t timer;
     const struct pfl_recording *recording; /* borrowed */
@@ -16,11 +29,9 @@ struct pfl_progress {
     bool is_streamed;
     uint64_t losses;         /* of all hosts, as last printed */
     uint64_t losses_said_ms; /* of the loop */
-    bool is_quiet;
-    bool is_terminal;
+    enum pfl_progress_output output;
     bool has_bar; /* the terminal's last line is the bar */
-    bool is_open;
-    bool is_closed; /* the timer, for good */
+    enum pfl_progress_timer timer_state;
 };
 
 void pfl_progress_open(struct pfl_progress *self, const struct pfl_recording_conf *conf,
