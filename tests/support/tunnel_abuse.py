@@ -147,11 +147,11 @@ class Peer:
             self.send(frame(PING, ACK, 0, payload))
         return kind, flags, stream, payload
 
-    def begin(self, method, path, fields=(), is_end=True, authority=b"x"):
+    def begin(self, method, path, fields=(), is_end=True, authority=b"x", protocol="perfetto-consumer"):
         block = literal(":method", method) + literal(":scheme", "https") + literal(
             ":authority", authority) + literal(":path", path)
         if method == "CONNECT":
-            block += literal(":protocol", "perfetto-consumer")
+            block += literal(":protocol", protocol)
         for name, value in fields:
             block += literal(name, value)
         stream, self.next_id = self.next_id, self.next_id + 2
@@ -668,9 +668,11 @@ def loris(relay, pki, cert):
     sys.stdin.read()
 
 
-# Huffman's codes of the letters that an agent's paths have.
-CODES = {"/": "011000", "v": "1110111", "1": "00001", "e": "00101", "n": "101010", "t": "01001", "s": "01000",
-         "h": "100111", "l": "101000", "o": "00111", "a": "00011", "r": "101100", "m": "101001"}
+# Huffman's codes of the letters that heads to an agent have.
+CODES = {**{letter: "{:05b}".format(i) for i, letter in enumerate("012aceiost")},
+         **{letter: "{:06b}".format(22 + i) for i, letter in enumerate("-./3456789")},
+         **{letter: "{:06b}".format(35 + i) for i, letter in enumerate("bdfghlmnpru")},
+         **{letter: "{:07b}".format(116 + i) for i, letter in enumerate("jkqvwxyz")}, ":": "1011100"}
 
 
 def asks_for(block, path):
@@ -682,9 +684,28 @@ def asks_for(block, path):
     return at >= 0 and block.lstrip(b"\x20")[:1] == b"\x82"
 
 
-def agent(relay, pki, cert):
-    """A connection of an agent's, ready to be asked; without a table of heads."""
-    peer = Peer(relay, pki, cert, "pfl-agent/1")
+def field_of(block, name):
+    """The value of a field that nghttp2 spelled without its table, in Huffman's code; None: it is not there."""
+    bits = "".join(CODES[letter] for letter in name)
+    bits += "1" * (-len(bits) % 8)
+    at = block.find(int(bits, 2).to_bytes(len(bits) // 8, "big"))
+    if at < 0:
+        return None
+    at += len(bits) // 8
+    size, text = block[at] & 127, block[at + 1:at + 1 + (block[at] & 127)]
+    if not block[at] & 128:
+        return text.decode()
+    assert size < 127
+    bits, value = "".join("{:08b}".format(byte) for byte in text), ""
+    while bits.strip("1"):
+        letter = next(letter for letter, code in CODES.items() if bits.startswith(code))
+        value, bits = value + letter, bits[len(CODES[letter]):]
+    return value
+
+
+def agent(relay, pki, cert, alpn="pfl-agent/1"):
+    """A connection of an agent's, or a collector's, ready to be asked; without a table of heads."""
+    peer = Peer(relay, pki, cert, alpn)
     preface = b""
     while len(preface) < len(PREFACE):
         got = peer.sock.recv(len(PREFACE) - len(preface))
