@@ -170,10 +170,10 @@ static void collect_traffic(const struct pfl_tls_port *p, struct pfl_metrics *m)
 {
     struct pfl_traffic sum = {0};
 
-    if (p->hub != NULL)
-        pfl_hub_get_traffic(p->hub, &sum);
-    if (p->direct != NULL)
-        pfl_direct_add_traffic(p->direct, &sum);
+    if (p->takers.hub != NULL)
+        pfl_hub_get_traffic(p->takers.hub, &sum);
+    if (p->takers.direct != NULL)
+        pfl_direct_add_traffic(p->takers.direct, &sum);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_streams",
                        "Operators' streams to hosts now.", (double)sum.open);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_streams_total",
@@ -246,8 +246,8 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     collect_handshakes(p, m);
     collect_traffic(p, m);
     collect_certificates(p, m);
-    if (p->hub != NULL) {
-        viewer.peers = pfl_hub_get_peers(p->hub);
+    if (p->takers.hub != NULL) {
+        viewer.peers = pfl_hub_get_peers(p->takers.hub);
         collect_hosts(&viewer, m);
     }
     collect_service(self, m);
@@ -295,7 +295,7 @@ static int open_parts(struct pfl_relay_metrics *self, const struct pfl_relay_dae
         .loop = loop, .socket = conf->port.consumer_socket, .on_done = on_asked, .user = self};
     int rc = 0;
 
-    if (self->port->hub == NULL || conf->port.is_socket_given)
+    if (self->port->takers.hub == NULL || conf->port.is_socket_given)
         rc = pfl_service_watch_open(&watch, &self->watch);
     return rc == 0 ? pfl_metrics_port_open(&listener, &self->listener) : rc;
 }

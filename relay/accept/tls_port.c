@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The TLS port: see tls_port.h. It has the sockets, files and the log; connection_table.h,
- * relay_role.h and expiry.h decide.
+ * The TLS port: see tls_port.h. It has the sockets and the log; connection_table.h and relay_role.h
+ * decide.
  *
  * Happy path: accept -> TLS handshake (both sides show certificates) -> the table admits the peer
  * -> the hub or direct mode takes it. Failures: each ends that one connection with a log line with
- * the peer, the reason and the remedy. Ownership: owns the listener, the TLS conf, the hub, direct
- * mode and its connections; a connection owns its TLS stream until one of the two takes it. Freed
+ * the peer, the reason and the remedy. Ownership: owns the listener, the TLS conf, the
+ * takers and its connections; a connection owns its TLS stream until one of the two takes it. Freed
  * when the listener and the last connection are gone. Limits: max_connections, unfinished
  * handshakes (base/io/handshake_queue.h), handshake_timeout_ms; refusals in the log (log.h).
  */
@@ -19,10 +19,9 @@
 
 #include "base/mem.h"
 #include "proto/tunnel/tunnel.h"
-#include "relay/accept/expiry.h"
+#include "relay/accept/certificates_port.h"
 #include "relay/accept/tls_accept_port.h"
 #include "relay/accept/tls_port_impl.h"
-#include "relay/policy/policy_file_port.h"
 
 #define REFUSAL_TIMEOUT_MS 500u
 
@@ -55,11 +54,7 @@ static const struct pfl_tls_identity *identity_of(const struct connection *c)
 
 static void free_port(struct pfl_tls_port *p)
 {
-    pfl_hub_free(p->hub);
-    pfl_direct_free(p->direct);
-    pfl_policy_free(p->policy);
-    pfl_quotas_fini(&p->quotas);
-    pfl_audit_log_close(p->audit);
+    pfl_takers_fini(&p->takers);
     pfl_tls_conf_unref(p->tls);
     pfl_mem_free(p);
 }
@@ -110,54 +105,22 @@ static bool is_revoked(void *user, const struct pfl_accepted_connection *connect
     return pfl_tls_conf_is_revoked(p->tls, identity_of(connection_of(connection)));
 }
 
-static const struct pfl_identity_refusal no_collector = {
-    "no rule of the policy lets it collect", "give its role collect: true (perfleet-policy(5))"};
-
-static int give_to_hub(struct connection *c, const struct pfl_peer_admission *admission,
-                       struct pfl_identity_refusal *ret_why)
-{
-    struct pfl_hub_peer_conf conf = {
-        .stream = c->tls,
-        .identity = &admission->identity,
-        .is_collector = admission->is_collector,
-        .address = c->accepted.address,
-        .on_ended = on_taker_ended,
-        .user = c,
-    };
-    int rc;
-
-    rc = pfl_hub_take(c->port->hub, &conf);
-    if (rc == PFL_EPERM)
-        *ret_why = no_collector;
-    return rc;
-}
-
-static int give_to_direct(struct connection *c, const struct pfl_identity *identity,
-                          struct pfl_identity_refusal *ret_why)
-{
-    struct pfl_direct_peer_conf conf = {
-        .stream = c->tls,
-        .identity = identity,
-        .uri = c->identity.uri,
-        .address = c->accepted.address,
-        .start_ms = c->start_ms,
-        .on_ended = on_taker_ended,
-        .user = c,
-    };
-
-    return pfl_direct_take(c->port->direct, &conf, ret_why);
-}
-
 static int give(void *user, struct pfl_accepted_connection *connection,
                 const struct pfl_peer_admission *admission, struct pfl_identity_refusal *ret_why)
 {
+    struct pfl_tls_port *p = user;
     struct connection *c = connection_of(connection);
+    struct pfl_takers_peer peer = {.stream = c->tls,
+                                   .admission = admission,
+                                   .uri = c->identity.uri,
+                                   .address = connection->address,
+                                   .start_ms = c->start_ms,
+                                   .on_ended = on_taker_ended,
+                                   .user = c};
     int rc;
 
-    (void)user;
     c->identity = *pfl_tls_stream_get_identity(c->tls);
-    rc = admission->taker == PFL_PEER_TAKER_HUB ? give_to_hub(c, admission, ret_why)
-                                                : give_to_direct(c, &admission->identity, ret_why);
+    rc = pfl_takers_give(&p->takers, &peer, ret_why);
     if (rc == 0)
         c->tls = NULL;
     return rc;
@@ -165,12 +128,12 @@ static int give(void *user, struct pfl_accepted_connection *connection,
 
 static void drop(void *user, struct pfl_accepted_connection *connection)
 {
-    const struct pfl_tls_port *p = user;
+    struct pfl_tls_port *p = user;
 
-    if (connection->state == PFL_ACCEPTED_IN_DIRECT)
-        pfl_direct_drop(p->direct, connection_of(connection));
-    else
-        pfl_hub_drop(p->hub, connection_of(connection));
+    pfl_takers_drop(&p->takers,
+                    connection->state == PFL_ACCEPTED_IN_HUB ? PFL_PEER_TAKER_HUB
+                                                             : PFL_PEER_TAKER_DIRECT,
+                    connection_of(connection));
 }
 
 static const char *reason_of_end(const struct connection *c)
@@ -292,75 +255,6 @@ static void on_listener_closed(void *user)
 
 /* ---- opening, reloading, closing ---- */
 
-/* What ends, when, and how to renew it. */
-static void log_expiry(const char *what, const char *file, int64_t end_s, const char *remedy)
-{
-    uv_timeval64_t now;
-    int64_t days;
-    enum pfl_expiry_state state;
-    char event[64];
-
-    (void)uv_gettimeofday(&now);
-    state = pfl_expiry_judge(end_s, now.tv_sec, &days);
-    if (state == PFL_EXPIRY_LATER)
-        return;
-    (void)snprintf(event, sizeof(event), "%s-%s", what,
-                   state == PFL_EXPIRY_PAST ? "expired" : "expires-soon");
-    pfl_log(state == PFL_EXPIRY_PAST ? PFL_LOG_ERROR : PFL_LOG_WARN, event,
-            "file=%s days=%lld remedy=\"%s\"", pfl_log_quote_str(file), (long long)days, remedy);
-}
-
-static int load_tls(const struct pfl_tls_files *files, struct pfl_tls_conf **ret_tls)
-{
-    char why[320];
-    int rc = pfl_tls_conf_new(files, why, sizeof(why), ret_tls);
-
-    if (rc != 0) {
-        pfl_log_error("certificates-unusable", "reason=%s", pfl_log_quote_reason(why));
-        return rc;
-    }
-    log_expiry("certificate", files->cert_path, pfl_tls_conf_get_identity(*ret_tls)->not_after_s,
-               "issue it again: perfleet pki renew DIR host NAME");
-    if (files->crl_path != NULL)
-        log_expiry("crl", files->crl_path, pfl_tls_conf_get_crl_end(*ret_tls),
-                   "renew it, else all peers are refused: perfleet pki crl DIR, then SIGHUP");
-    return 0;
-}
-
-static int open_hub(struct pfl_tls_port *p)
-{
-    struct pfl_hub_conf conf = {.loop = p->conf.loop,
-                                .relay = p->role.name,
-                                .fleet = p->role.fleet,
-                                .audit = p->audit,
-                                .quotas = &p->quotas,
-                                .silence_ms = p->conf.silence_ms,
-                                .max_per_operator = p->conf.max_per_operator,
-                                .max_unread_mib = p->conf.max_unread_mib,
-                                .forget_after_ms = p->conf.forget_after_ms};
-    int rc = pfl_hub_new(&conf, &p->hub);
-
-    if (rc == 0)
-        pfl_hub_set_policy(p->hub, p->policy);
-    return rc;
-}
-
-static int open_direct(struct pfl_tls_port *p)
-{
-    struct pfl_direct_conf conf = {.loop = p->conf.loop,
-                                   .consumer_socket = p->conf.consumer_socket,
-                                   .host = p->role.name,
-                                   .audit = p->audit,
-                                   .quotas = &p->quotas,
-                                   .max_per_operator = p->conf.max_per_operator,
-                                   .half_closed_timeout_ms = p->conf.half_closed_timeout_ms};
-    int rc = pfl_direct_new(&conf, &p->direct);
-
-    if (rc == 0)
-        pfl_direct_set_policy(p->direct, p->policy);
-    return rc;
-}
-
 static int decide_role(struct pfl_tls_port *p)
 {
     const char *own_uri = pfl_tls_conf_get_identity(p->tls)->uri;
@@ -388,31 +282,16 @@ static void init_table(struct pfl_tls_port *p)
     pfl_connection_table_init(&p->connections, &conf);
 }
 
-static int open_takers(struct pfl_tls_port *p)
-{
-    int rc = decide_role(p);
-
-    if (rc == 0)
-        rc = pfl_policy_file_load(p->conf.policy_path, &p->policy);
-    if (rc == 0 && p->role.has_hub)
-        rc = open_hub(p);
-    if (rc == 0 && p->role.has_direct)
-        rc = open_direct(p);
-    if (rc == 0)
-        init_table(p);
-    return rc;
-}
-
 static void on_turn_end(uv_check_t *handle)
 {
     const struct pfl_tls_port *p = handle->data;
 
-    pfl_hub_end_turn(p->hub);
+    pfl_hub_end_turn(p->takers.hub);
 }
 
 static void watch_turns(struct pfl_tls_port *p)
 {
-    if (p->hub == NULL)
+    if (p->takers.hub == NULL)
         return;
     (void)uv_check_init(p->conf.loop, &p->turn);
     p->turn.data = p;
@@ -440,14 +319,16 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
         return PFL_ENOMEM;
     p->conf = *conf;
     p->conf.files.alpn = alpn;
-    pfl_quotas_init(&p->quotas);
-    rc = load_tls(&p->conf.files, &p->tls);
+    pfl_takers_init(&p->takers);
+    rc = pfl_certificates_load(&p->conf.files, &p->tls);
     if (rc == 0)
-        rc = pfl_audit_log_open(conf->audit_path, &p->audit);
+        rc = decide_role(p);
     if (rc == 0)
-        rc = open_takers(p);
-    if (rc == 0)
+        rc = pfl_takers_open(&p->takers, &p->conf, &p->role);
+    if (rc == 0) {
+        init_table(p);
         rc = pfl_listener_open(&listener, &p->listener);
+    }
     if (rc != 0) {
         free_port(p);
         return rc;
@@ -457,33 +338,18 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
     return 0;
 }
 
-static void reload_policy(struct pfl_tls_port *p)
-{
-    struct pfl_policy *fresh = NULL;
-    struct pfl_policy *old = p->policy;
-
-    if (pfl_policy_file_load(p->conf.policy_path, &fresh) != 0)
-        return;
-    p->policy = fresh;
-    if (p->hub != NULL)
-        pfl_hub_set_policy(p->hub, fresh);
-    if (p->direct != NULL)
-        pfl_direct_set_policy(p->direct, fresh);
-    pfl_policy_free(old);
-}
-
 void pfl_tls_port_reload(struct pfl_tls_port *self)
 {
     struct pfl_tls_conf *fresh = NULL;
 
-    reload_policy(self);
-    if (load_tls(&self->conf.files, &fresh) != 0) {
+    pfl_takers_reload_policy(&self->takers);
+    if (pfl_certificates_load(&self->conf.files, &fresh) != 0) {
         pfl_log_error("reload-failed", "the old certificates stay in use");
         return;
     }
     pfl_tls_conf_unref(self->tls);
     self->tls = fresh;
-    pfl_audit_log_reopen(self->audit);
+    pfl_audit_log_reopen(self->takers.audit);
     pfl_connection_table_drop_revoked(&self->connections);
     pfl_log_info("reloaded", "certificate=%s",
                  pfl_log_quote_str(pfl_tls_conf_get_identity(fresh)->uri));
@@ -491,14 +357,14 @@ void pfl_tls_port_reload(struct pfl_tls_port *self)
 
 void pfl_tls_port_forget_old(struct pfl_tls_port *self)
 {
-    if (self->hub != NULL)
-        pfl_hub_forget_old(self->hub);
+    if (self->takers.hub != NULL)
+        pfl_hub_forget_old(self->takers.hub);
 }
 
 void pfl_tls_port_run_polls(struct pfl_tls_port *self)
 {
-    if (self->hub != NULL)
-        pfl_hub_run_polls(self->hub);
+    if (self->takers.hub != NULL)
+        pfl_hub_run_polls(self->takers.hub);
 }
 
 void pfl_tls_port_drain(struct pfl_tls_port *self)
@@ -506,8 +372,7 @@ void pfl_tls_port_drain(struct pfl_tls_port *self)
     if (!pfl_connection_table_drain(&self->connections))
         return;
     pfl_listener_close(self->listener);
-    if (self->hub != NULL)
-        pfl_hub_drain(self->hub);
+    pfl_takers_drain(&self->takers);
 }
 
 void pfl_tls_port_close(struct pfl_tls_port *self)
@@ -522,10 +387,7 @@ void pfl_tls_port_close(struct pfl_tls_port *self)
         if (pfl_connection_table_is_ours(connection))
             pfl_stream_close(connection_of(connection)->tls);
     }
-    if (self->direct != NULL)
-        pfl_direct_close(self->direct);
-    if (self->hub != NULL)
-        pfl_hub_close(self->hub);
+    pfl_takers_close(&self->takers);
 }
 
 uint16_t pfl_tls_port_get_number(const struct pfl_tls_port *self)

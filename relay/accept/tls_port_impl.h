@@ -7,17 +7,12 @@
 #include "base/log.h"
 #include "relay/accept/connection_table.h"
 #include "relay/accept/relay_role.h"
+#include "relay/accept/takers_port.h"
 #include "relay/accept/tls_port.h"
-#include "relay/direct/direct_port.h"
-#include "relay/hub/hub_port.h"
 
 struct pfl_tls_port {
     struct pfl_tls_port_conf conf;
-    struct pfl_hub *hub;         /* owned; NULL: not a fleet relay */
-    struct pfl_direct *direct;   /* owned; NULL: it serves no consumer socket */
-    struct pfl_audit_log *audit; /* owned */
-    struct pfl_policy *policy;   /* owned; NULL allows all */
-    struct pfl_quotas quotas;
+    struct pfl_takers takers;                /* the hub and direct mode */
     struct pfl_tls_conf *tls;                /* a counted reference */
     struct pfl_listener *listener;           /* owned; NULL once closed */
     struct pfl_accept_shell shell;           /* our part, for the table */
