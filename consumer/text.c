@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "proto/tunnel/identity.h"
 
 int pfl_text_add(struct pfl_buf *out, const char *fmt, ...)
 {
@@ -109,6 +110,11 @@ static int append(const char *bytes, size_t len, void *out)
 static bool is_path(const char *name)
 {
     return name[0] == '/' || strncmp(name, "./", 2) == 0 || strncmp(name, "../", 3) == 0;
+}
+
+const char *pfl_text_name(const char *name)
+{
+    return name != NULL && pfl_identity_is_name(name) ? name : pfl_log_quote_str(name);
 }
 
 const char *pfl_text_short_name(const char *name)

@@ -19,6 +19,8 @@ void pfl_text_init_json(void);
 json_t *pfl_text_json_peer(const char *str);
 /* {"name": ..., "error": ...}, the latter unless `why` is "". NULL without memory. */
 json_t *pfl_text_json_outcome(const char *name, const char *why);
+/* A name as certificates have them is itself; all else is quoted (base/log.h). NULL gives "". */
+const char *pfl_text_name(const char *name);
 /* The common short name of a process, quoted (base/log.h): if the name is a path, with or without
  * options, the file's name; else all of it. */
 const char *pfl_text_short_name(const char *name);

@@ -51,6 +51,7 @@ enum {
     OPT_WATCH,
     OPT_COLOR,
     OPT_OLDER_THAN,
+    OPT_COLLECTOR,
 };
 
 struct option_row {
@@ -78,6 +79,8 @@ static const struct option_row rows[] = {
      OPT_SELECT, PFL_OPTIONS_HOSTS},
     {"older-than", "TIME", "hosts that left the relay so long ago: 30d, 12h", OPT_OLDER_THAN,
      PFL_OPTIONS_AGE},
+    {"collector", "NAME", "of several collectors at the relay, this one", OPT_COLLECTOR,
+     PFL_OPTIONS_COLLECTOR},
     {"duration", "TIME", "overrides the config's duration_ms: 10s, 500ms, 5m", 't',
      PFL_OPTIONS_DURATION},
     {"time", "TIME", NULL, 't', PFL_OPTIONS_DURATION},
@@ -385,6 +388,8 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->targets.selection;
     case OPT_COLUMNS:
         return &args->columns;
+    case OPT_COLLECTOR:
+        return &args->collector;
     default:
         return NULL;
     }

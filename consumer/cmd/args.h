@@ -27,6 +27,7 @@ enum pfl_option_group {
     PFL_OPTIONS_TABLE = 1 << 10,
     PFL_OPTIONS_LEFT_HOSTS = 1 << 11, /* not options: selections include hosts that left */
     PFL_OPTIONS_AGE = 1 << 12,
+    PFL_OPTIONS_COLLECTOR = 1 << 13,
 };
 
 #define PFL_ARGS_MAX_WORDS 32
@@ -41,6 +42,7 @@ struct pfl_args {
     const char *const *categories; /* of what to record; borrowed from `words` */
     size_t categories_len;
     uint32_t buffer_kb; /* for categories; 0: not given */
+    const char *collector; /* its name; NULL: the relay's only one */
     const char *output;
     char output_room[48]; /* for a generated name */
     const char *socket_path;

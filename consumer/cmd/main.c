@@ -109,6 +109,16 @@ static const struct pfl_command commands[] = {
      "too.",
      "0 forgotten, 1 none was, 2 usage, 4 some were not",
      ASKS_ALL | PFL_OPTIONS_LEFT_HOSTS | PFL_OPTIONS_AGE, 0, PFL_ARGS_MAX_WORDS, pfl_cmd_forget},
+    {"order", "what a collector has hosts record: check, put, list, show, pause, resume, rm",
+     "check FILE | put FILE | list | show NAME | pause NAME | resume NAME | rm NAME",
+     "An order says what is recorded on which hosts, when, and how it is kept: "
+     "perfleet-order(5).\n"
+     "check needs no relay. The others ask the collector that is connected to --relay. show has "
+     "for "
+     "each\n"
+     "host whether it runs, waits or refuses, and how much its collector still has to fetch.",
+     "0 done, 1 it could not be done, 2 usage, or the order is not valid",
+     ASKS | PFL_OPTIONS_COLLECTOR, 1, 2, pfl_cmd_order},
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
      "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_query},

@@ -153,6 +153,8 @@ static bool choose_hosts(struct pfl_targets *t)
 {
     const char *selection = t->selection;
 
+    if (t->is_relay_only)
+        return true;
     if (selection == NULL && t->hosts_len == 0 && t->is_all_default)
         selection = "*";
     if (selection == NULL && t->hosts_len == 0) {

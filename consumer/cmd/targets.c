@@ -287,7 +287,11 @@ int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
 {
     int code;
 
-    if (self->is_relay_default && has_only_addresses(self))
+    if (self->is_relay_only && self->relay == NULL) {
+        pfl_cmd_error("give --relay ADDRESS: collectors are reached through a relay");
+        return PFL_EXIT_USAGE;
+    }
+    if (self->is_relay_default && !self->is_relay_only && has_only_addresses(self))
         self->relay = NULL;
     if ((self->relay == NULL && !parse_hosts(self)) || !load_certificates(self))
         return PFL_EXIT_USAGE;

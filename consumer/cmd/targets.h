@@ -24,6 +24,7 @@ struct pfl_targets {
     bool is_relay_default; /* from the settings: not used if all hosts are addresses */
     const char *selection; /* of the relay's hosts; NULL: none */
     bool is_all_default;   /* with a relay and no other choice, all its hosts are targets */
+    bool is_relay_only;    /* no hosts are chosen: the command speaks to the relay */
     bool has_left_ones;    /* a selection includes hosts that left */
     uint64_t
         min_away_ms;  /* 0; else a selection only includes hosts that left at least that long ago */

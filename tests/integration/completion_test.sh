@@ -122,6 +122,9 @@ perfleet record --config=$WORK/trace-config.pbtx_
 ages
 perfleet forget --older-than 30
 perfleet forget --older-than 30d_
+words of a command
+perfleet order resu
+perfleet order resume_
 lists of columns
 perfleet hosts --columns name,prod
 perfleet hosts --columns name,producers_

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Orders for people and for programs: states, and strings of peers shown harmless. */
+#include "consumer/report/order_table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "consumer/text.h"
+#include "tests/support/sweep.h"
+
+struct made {
+    Perfleet__Order order;
+    Perfleet__Order__Once once;
+    Perfleet__HostOrderState state;
+    Perfleet__OrderStatus__Host host;
+    Perfleet__OrderStatus__Host *hosts[1];
+    Perfleet__OrderStatus status;
+    Perfleet__OrderStatus *list[1];
+};
+
+static void make(struct made *m)
+{
+    perfleet__order__init(&m->order);
+    perfleet__order__once__init(&m->once);
+    perfleet__host_order_state__init(&m->state);
+    perfleet__order_status__host__init(&m->host);
+    perfleet__order_status__init(&m->status);
+    m->order.name = (char *)"web";
+    m->order.once = &m->once;
+    m->state.state = PERFLEET__HOST_ORDER_STATE__STATE__REFUSED;
+    m->state.why = (char *)"no\x1b[31m right";
+    m->state.behind_segments = 3;
+    m->state.behind_bytes = 2500000;
+    m->state.behind_ms = 9000;
+    m->host.name = (char *)"one";
+    m->host.state = &m->state;
+    m->host.is_connected = 1;
+    m->hosts[0] = &m->host;
+    m->status.order = &m->order;
+    m->status.orderer = (char *)"ann";
+    m->status.generation = 7;
+    m->status.host = m->hosts;
+    m->status.n_host = 1;
+    m->list[0] = &m->status;
+}
+
+static void expect(struct pfl_buf *out, const char *text)
+{
+    assert_int_equal(pfl_buf_append(out, "", 1), 0);
+    if (strstr((const char *)pfl_buf_get(out).data, text) == NULL)
+        fail_msg("%s is not in: %s", text, (const char *)pfl_buf_get(out).data);
+    assert_null(strchr((const char *)pfl_buf_get(out).data, '\x1b'));
+    pfl_buf_fini(out);
+}
+
+static void a_host_says_what_it_does_and_how_far_behind_it_is(void **state)
+{
+    struct pfl_buf out;
+    struct made m;
+
+    (void)state;
+    make(&m);
+    pfl_buf_init(&out, 1 << 16);
+    assert_int_equal(pfl_order_table_show(&m.status, &out), 0);
+    expect(&out, "behind by 3 segments, 2.5 MB, 9 s");
+    assert_int_equal(pfl_order_table_show(&m.status, &out), 0);
+    expect(&out, "web of ann: once, generation 7\n");
+    m.host.state = NULL;
+    m.host.is_connected = 0;
+    assert_int_equal(pfl_order_table_show(&m.status, &out), 0);
+    expect(&out, "unknown   not connected");
+}
+
+static void a_list_counts_hosts_and_json_has_them(void **state)
+{
+    struct pfl_buf out;
+    struct made m;
+
+    (void)state;
+    pfl_text_init_json();
+    make(&m);
+    m.order.paused = 1;
+    pfl_buf_init(&out, 1 << 16);
+    assert_int_equal(pfl_order_table_list(m.list, 1, &out), 0);
+    expect(&out, "once             1        0        1  paused\n");
+    assert_int_equal(pfl_order_table_json(m.list, 1, &out), 0);
+    expect(&out, "\"state\": \"refused\"");
+    assert_int_equal(pfl_order_table_list(m.list, 0, &out), 0);
+    expect(&out, "no orders");
+    /* A collector that sends nothing of it. */
+    m.status.order = NULL;
+    m.status.orderer = NULL;
+    assert_int_equal(pfl_order_table_json(m.list, 1, &out), 0);
+    expect(&out, "\"when\": \"?\"");
+    pfl_sweep_assert_no_leak();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_host_says_what_it_does_and_how_far_behind_it_is),
+        cmocka_unit_test(a_list_counts_hosts_and_json_has_them),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
