@@ -72,13 +72,13 @@ static void only_the_nth_allocation_fails_and_a_failed_realloc_keeps_the_block(v
 static void copies_are_copies_and_end_where_they_should(void **state)
 {
     static const uint8_t bytes[] = {1, 0, 2};
-    char *str = pfl_mem_strndup("hello", 3);
+    char *str = pfl_mem_strndup("table", 3);
     uint8_t *dup = pfl_mem_memdup(bytes, sizeof(bytes));
     void *nothing = pfl_mem_memdup(NULL, 0);
     void *empty = pfl_mem_alloc(0);
 
     (void)state;
-    assert_string_equal(str, "hel");
+    assert_string_equal(str, "tab");
     assert_memory_equal(dup, bytes, sizeof(bytes));
     assert_non_null(nothing);
     assert_ptr_not_equal(nothing, empty);
