@@ -22,7 +22,7 @@ set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ
     GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
-set(CPACK_COMPONENTS_ALL host relay operator library dev)
+set(CPACK_COMPONENTS_ALL host relay collector operator library dev)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -76,6 +76,9 @@ pfl_package(relay perfleet-relay net "where operators and traced hosts of a flee
 "perfleet-relay carries operators' streams to the tracing services of hosts,
 over mutual TLS, by a policy, and writes down who did what. On a host itself
 it gives access to that host." ${makes_users})
+pfl_package(collector perfleet-collector net "keeps the traces of a fleet"
+"perfleet-collector reads the finished segments that hosts keep, through a relay,
+into a store and an index." ${makes_users})
 pfl_package(operator perfleet net "traces a fleet of Linux hosts as if it were one machine"
 "The operator's command line: records many hosts at once, into one trace on one
 timeline, which Perfetto's UI and Trace Processor open. Also the fleet's

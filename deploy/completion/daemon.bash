@@ -27,4 +27,4 @@ _perfleet_daemon() {
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
 }
-complete -o default -F _perfleet_daemon perfleetd perfleet-agent perfleet-relay perfleet-probes perfleet-keep perfleet-trigger
+complete -o default -F _perfleet_daemon perfleetd perfleet-agent perfleet-relay perfleet-collector perfleet-probes perfleet-keep perfleet-trigger

@@ -29,6 +29,6 @@ function __perfleet_daemon_words
             test "$name" = perfleet-agent -a (count $words) -eq 1; and printf '%s\n' join renew
     end
 end
-for name in perfleetd perfleet-agent perfleet-relay perfleet-probes perfleet-keep perfleet-trigger
+for name in perfleetd perfleet-agent perfleet-relay perfleet-collector perfleet-probes perfleet-keep perfleet-trigger
     complete -c $name -f -a '(__perfleet_daemon_words)'
 end

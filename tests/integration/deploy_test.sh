@@ -130,6 +130,7 @@ if command -v systemd-analyze >/dev/null; then
         systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-relay.service"
     check "the agent's" systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-agent.service"
     check "the service's" systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleetd.service"
+    check "the collector's" systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-collector.service"
     check "the signer's" systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-signer.service"
     check "that of the agent's renewals" \
         systemd-analyze security --no-pager --offline=true --threshold=20 "$units/perfleet-agent-renew.service"

@@ -41,7 +41,7 @@ fi
 
 all_are_made() {
     packages_make "$WORK/packages" || return
-    for name in perfleet perfleet-host perfleet-relay libperfleet0 libperfleet-dev; do
+    for name in perfleet perfleet-host perfleet-relay perfleet-collector libperfleet0 libperfleet-dev; do
         ls "$WORK"/packages/${name}_*.deb || return 1
     done
 }
@@ -55,6 +55,7 @@ depends_on() { # depends_on PACKAGE NAME...
 LIBUV=$(dpkg-query -S '*/libuv.so.1' | sed 's/:.*//') # its name differs between releases
 check "hosts depend on what makes users, and reloads" depends_on perfleet-host systemd procps "$LIBUV"
 check "relays too" depends_on perfleet-relay systemd procps "$LIBUV"
+check "and collectors, with their index" depends_on perfleet-collector systemd procps "$LIBUV" libsqlite3-0
 check "who builds with the library has the library" depends_on libperfleet-dev libperfleet0 libc6-dev
 # A release's build replaces that of the release before, and gives way to one of a system without a number.
 version_names_release() {
