@@ -30,6 +30,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (pfl_host_inventory_take_clock(host, pfl_span_of(data, size), ASKED_NS, NOW_NS) == 0 &&
         (host->clock_error_ns < 1 || host->clock_error_ns > (NOW_NS - ASKED_NS) / 2 + 1))
         abort();
+    if (pfl_host_inventory_encode_spool(host, &text) != 0)
+        abort();
+    root = json_loads(text, 0, NULL);
+    if (json_object_get(root, "name") == NULL)
+        abort();
+    json_decref(root);
+    pfl_mem_free(text);
     if (inventory_text(&inventory, &view, &text) != 0)
         abort();
     root = json_loads(text, 0, NULL);

@@ -37,6 +37,11 @@ static void refuse(struct pfl_h2_stream *h2_stream, unsigned status)
 
 static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
 {
+    static const struct pfl_stream_splice_place spool = {
+        .path = PFL_TUNNEL_SPOOL_PATH,
+        .protocol = PFL_TUNNEL_PROTOCOL_SPOOL,
+        .fields = {{PFL_TUNNEL_H_COLLECTOR, "eve"}},
+        .fields_len = 1};
     struct pfl_route route;
     struct pfl_stream_splice *splice;
     struct pfl_stream_splice_conf conf = {
@@ -52,7 +57,12 @@ static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct
     (void)user;
     pfl_route_parse(head, PFL_ROUTE_AT_RELAY, &route);
     conf.offer = route.has_offer ? &route.offer : NULL;
-    if (route.kind == PFL_ROUTE_CONSUMER && pfl_stream_splice_new(&conf, &splice) == 0)
+    if (route.kind == PFL_ROUTE_SPOOL) {
+        conf.place = &spool;
+        conf.offer = NULL;
+    }
+    if ((route.kind == PFL_ROUTE_CONSUMER || route.kind == PFL_ROUTE_SPOOL) &&
+        pfl_stream_splice_new(&conf, &splice) == 0)
         begun++;
     else
         refuse(h2_stream, route.kind == PFL_ROUTE_NONE ? 404 : 400);
