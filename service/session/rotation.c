@@ -288,11 +288,12 @@ void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job, u
                                                                         self->number + 1 - keep)});
 }
 
-void pfl_rotation_on_written(struct pfl_rotation *self, const struct pfl_disk_result *result)
+void pfl_rotation_on_written(struct pfl_rotation *self, const struct pfl_disk_result *result,
+                             bool is_in_packet)
 {
     self->bytes += result->written[self->slot];
     self->next_bytes += result->written[self->slot ^ 1];
-    if (self->next.capacity > NEXT_KEPT_BYTES)
+    if (self->next.capacity > NEXT_KEPT_BYTES && !is_in_packet)
         pfl_buf_fini(&self->next);
     pfl_buf_clear(&self->next);
 }

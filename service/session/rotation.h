@@ -83,7 +83,9 @@ void pfl_rotation_add_steps(struct pfl_rotation *self, struct pfl_disk_job *job,
                             struct pfl_span packets);
 void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job, uint64_t boottime_ns,
                           size_t bytes);
-void pfl_rotation_on_written(struct pfl_rotation *self, const struct pfl_disk_result *result);
+/* `is_in_packet`: what follows is the rest of a packet, for which there is memory. */
+void pfl_rotation_on_written(struct pfl_rotation *self, const struct pfl_disk_result *result,
+                             bool is_in_packet);
 /* The old segment is complete: the next one is open. */
 void pfl_rotation_end_cut(struct pfl_rotation *self);
 

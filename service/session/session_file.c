@@ -23,6 +23,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/buffer/gather.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_instances.h"
 #include "service/session/session_record.h"
@@ -30,6 +31,7 @@
 
 #define TRACE_PACKET_TAG 0x0au
 #define OUT_KEPT_BYTES   (4u << 20)
+#define LONG_ROOM_BYTES  (PFL_SESSION_FILE_BATCH_BYTES + 2 * PFL_GATHER_STEP_BYTES)
 
 static void pump(struct pfl_session_file *self);
 
@@ -117,7 +119,22 @@ static bool is_too_much(const struct pfl_session_file *self, size_t bytes)
     return max_bytes != 0 && self->written_bytes + get_waiting_bytes(self) + bytes >= max_bytes;
 }
 
-/* A part of a long packet; with the first one its place is chosen. */
+/* With the first part of a long packet: its place, and memory that all parts need between two
+ * batches, so that a packet that was begun does not end for lack of memory. */
+static int begin_long(struct pfl_session_file *self, const struct pfl_readback_packet *part)
+{
+    bool goes_next = self->rotation != NULL &&
+                     pfl_rotation_long_goes_next(self->rotation, part->tail, part->trusted);
+    size_t all = part->bytes + part->more;
+    uint8_t *room;
+
+    self->long_to = goes_next ? &self->rotation->next : &self->out;
+    return pfl_buf_reserve(self->long_to,
+                           all < LONG_ROOM_BYTES ? all + PFL_VARINT_MAX_BYTES + 1 : LONG_ROOM_BYTES,
+                           &room);
+}
+
+/* A part of a long packet. */
 static int append_part(struct pfl_session_file *self, const struct pfl_readback_packet *part)
 {
     bool is_first = self->long_left == 0;
@@ -126,13 +143,10 @@ static int append_part(struct pfl_session_file *self, const struct pfl_readback_
 
     if (is_first && is_too_much(self, head.len + part->bytes + part->more))
         return PFL_ELIMIT;
-    if (is_first) {
-        self->long_to = self->rotation != NULL && pfl_rotation_long_goes_next(
-                                                      self->rotation, part->tail, part->trusted)
-                            ? &self->rotation->next
-                            : &self->out;
+    if (is_first)
+        rc = begin_long(self, part);
+    if (rc == 0 && is_first)
         rc = pfl_buf_append(self->long_to, head.bytes, head.len);
-    }
     if (rc == 0)
         rc = pfl_buf_append(self->long_to, part->tail.data, part->tail.len);
     self->long_left = part->more;
@@ -186,14 +200,14 @@ static void on_job_done(void *user, const struct pfl_disk_result *result)
     self->job = PFL_SESSION_FILE_NO_JOB;
     self->written_bytes += written;
     if (self->rotation != NULL)
-        pfl_rotation_on_written(self->rotation, result);
+        pfl_rotation_on_written(self->rotation, result, self->long_left != 0);
     if (job == PFL_SESSION_FILE_END_SEGMENT)
         pfl_rotation_end_cut(self->rotation);
     if (result->error != 0 && self->trouble != PFL_SESSION_FILE_BROKEN) {
         fail(self, strerror(result->error), lost_bytes);
         self->trouble = PFL_SESSION_FILE_BROKEN;
     }
-    if (self->out.capacity > OUT_KEPT_BYTES)
+    if (self->out.capacity > OUT_KEPT_BYTES && self->long_left == 0)
         pfl_buf_fini(&self->out);
     pfl_buf_clear(&self->out);
     if (job == PFL_SESSION_FILE_CLOSE && self->trouble == PFL_SESSION_FILE_WELL)

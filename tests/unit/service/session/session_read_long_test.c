@@ -15,6 +15,7 @@
 
 #include "abi/chunk.h"
 #include "abi/fragment.h"
+#include "base/mem.h"
 #include "service/core/session.h"
 #include "tests/unit/service/port/role_kit.h"
 
@@ -218,6 +219,30 @@ static void it_is_written_into_a_file_that_is_compressed(void **state)
     write_it(DEFLATED, true);
 }
 
+/* What a failed allocation leaves of a file are whole packets. */
+static void it_is_written_whole_or_not_at_all_without_memory(void **state)
+{
+    struct pfl_mem_stats stats;
+    char config[256];
+    uint64_t n = 0;
+
+    (void)snprintf(config, sizeof(config), FILE_OF "output_path: \"%s/x\"", folder);
+    do {
+        (void)pfl_kit_consumer_enable(&consumer, config);
+        commit_long();
+        pfl_mem_fail_at(++n);
+        pfl_port_kit_pass_ms(&kit, 1000);
+        pfl_mem_stats_get(&stats);
+        pfl_mem_fail_at(0);
+        pfl_kit_client_close(&consumer);
+        pfl_port_kit_run(&kit);
+        assert_int_equal(kit.service.sessions_len, 0);
+        (void)count_long(read_file("x"));
+        pfl_kit_consumer_open(&consumer, &kit);
+    } while (stats.allocations >= n);
+    (void)state;
+}
+
 static void one_that_does_not_fit_into_the_file_is_not_begun(void **state)
 {
     char config[512];
@@ -293,6 +318,7 @@ int main(void)
         CASE(it_is_compressed),
         CASE(it_is_written_into_a_file),
         CASE(it_is_written_into_a_file_that_is_compressed),
+        CASE(it_is_written_whole_or_not_at_all_without_memory),
         CASE(one_that_does_not_fit_into_the_file_is_not_begun),
         CASE(it_is_written_into_a_segment),
         CASE(a_reader_that_leaves_in_the_middle_leaves_no_part_of_it),
