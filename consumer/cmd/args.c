@@ -52,6 +52,18 @@ enum {
     OPT_COLOR,
     OPT_OLDER_THAN,
     OPT_COLLECTOR,
+    OPT_SINCE,
+    OPT_UNTIL,
+    OPT_AT,
+    OPT_WINDOW,
+    OPT_ORDER,
+    OPT_TRIGGER,
+    OPT_DATA_SOURCE,
+    OPT_LOSSY,
+    OPT_WHOLE,
+    OPT_URL,
+    OPT_REASON,
+    OPT_KEEP_FOR,
 };
 
 struct option_row {
@@ -68,8 +80,9 @@ static const struct option_row rows[] = {
     {"preset", "NAME", "a ready-made config: see perfleet presets", OPT_PRESET, PFL_OPTIONS_CONFIG},
     {"buffer", "SIZE", "of each host, for WHAT: 512kb, 64mb (the default), 1gb", 'b',
      PFL_OPTIONS_CONFIG},
-    {"output", "FILE", "the trace file; - writes standard output", 'o', PFL_OPTIONS_OUTPUT},
-    {"out", "FILE", NULL, 'o', PFL_OPTIONS_OUTPUT},
+    {"output", "FILE", "the trace file; - writes standard output", 'o',
+     PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
+    {"out", "FILE", NULL, 'o', PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
     {"host", "HOST",
      "[NAME=]tls://ADDRESS[:PORT], unix:PATH, ssh://[USER@]ADDRESS or local; with --relay: NAME",
      OPT_HOST, PFL_OPTIONS_HOSTS},
@@ -81,6 +94,20 @@ static const struct option_row rows[] = {
      PFL_OPTIONS_AGE},
     {"collector", "NAME", "of several collectors at the relay, this one", OPT_COLLECTOR,
      PFL_OPTIONS_COLLECTOR},
+    {"since", "TIME", "traces that end after it: 14:03, 2026-11-23T14:03, 2h (ago)", OPT_SINCE,
+     PFL_OPTIONS_TRACES},
+    {"until", "TIME", "traces that begin before it", OPT_UNTIL, PFL_OPTIONS_TRACES},
+    {"at", "TIME", "traces around it, see --window", OPT_AT, PFL_OPTIONS_TRACES},
+    {"window", "TIME", "how much around --at (default 2m)", OPT_WINDOW, PFL_OPTIONS_TRACES},
+    {"order", "NAME", "traces of this order; * stands for any characters", OPT_ORDER,
+     PFL_OPTIONS_TRACES},
+    {"trigger", "NAME", "copies that this trigger made", OPT_TRIGGER, PFL_OPTIONS_TRACES},
+    {"data-source", "NAME", "traces that have it", OPT_DATA_SOURCE, PFL_OPTIONS_TRACES},
+    {"lossy", NULL, "only those with losses or gaps", OPT_LOSSY, PFL_OPTIONS_TRACES},
+    {"whole", NULL, "get: whole segments, not cut to the window", OPT_WHOLE, PFL_OPTIONS_TRACES},
+    {"url", NULL, "get: links to the store, instead of -o", OPT_URL, PFL_OPTIONS_TRACES},
+    {"reason", "TEXT", "pin: why", OPT_REASON, PFL_OPTIONS_TRACES},
+    {"keep-for", "TIME", "pin: how long (default 30d)", OPT_KEEP_FOR, PFL_OPTIONS_TRACES},
     {"duration", "TIME", "overrides the config's duration_ms: 10s, 500ms, 5m", 't',
      PFL_OPTIONS_DURATION},
     {"time", "TIME", NULL, 't', PFL_OPTIONS_DURATION},
@@ -104,7 +131,7 @@ static const struct option_row rows[] = {
      "stop streaming when the disk has no more (default: 5 % of it, at most 1024)",
      OPT_KEEP_FREE_MIB, PFL_OPTIONS_DURATION},
     {"no-clobber", NULL, "do not replace a trace file that is there already", OPT_NO_CLOBBER,
-     PFL_OPTIONS_OUTPUT},
+     PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
     {"keep", NULL, "leave the session on the hosts, with its data", OPT_KEEP, PFL_OPTIONS_KEEP},
     {"max-host-mib", "N",
      "read at most so much of each host; 0: all (default: what its buffers can hold)",
@@ -317,6 +344,23 @@ static bool take_rotation(struct pfl_args *args, int option, const char *arg)
     }
 }
 
+static bool take_traces(struct pfl_args *args, int option)
+{
+    switch (option) {
+    case OPT_LOSSY:
+        args->traces.is_lossy = true;
+        return true;
+    case OPT_WHOLE:
+        args->traces.is_whole = true;
+        return true;
+    case OPT_URL:
+        args->traces.is_url = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool take_option(struct pfl_args *args, int option, const char *arg)
 {
     if (setting_of(option) != NULL)
@@ -370,7 +414,33 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
     case OPT_UI_ORIGIN:
         return take_ui_origin(args, arg);
     default:
-        return take_rotation(args, option, arg);
+        return take_traces(args, option) || take_rotation(args, option, arg);
+    }
+}
+
+static const char **text_of_traces(struct pfl_args *args, int option)
+{
+    switch (option) {
+    case OPT_SINCE:
+        return &args->traces.since;
+    case OPT_UNTIL:
+        return &args->traces.until;
+    case OPT_AT:
+        return &args->traces.at;
+    case OPT_WINDOW:
+        return &args->traces.window;
+    case OPT_ORDER:
+        return &args->traces.order;
+    case OPT_TRIGGER:
+        return &args->traces.trigger;
+    case OPT_DATA_SOURCE:
+        return &args->traces.data_source;
+    case OPT_REASON:
+        return &args->traces.reason;
+    case OPT_KEEP_FOR:
+        return &args->traces.keep_for;
+    default:
+        return NULL;
     }
 }
 
@@ -391,7 +461,7 @@ static const char **text_of(struct pfl_args *args, int option)
     case OPT_COLLECTOR:
         return &args->collector;
     default:
-        return NULL;
+        return text_of_traces(args, option);
     }
 }
 

@@ -28,9 +28,26 @@ enum pfl_option_group {
     PFL_OPTIONS_LEFT_HOSTS = 1 << 11, /* not options: selections include hosts that left */
     PFL_OPTIONS_AGE = 1 << 12,
     PFL_OPTIONS_COLLECTOR = 1 << 13,
+    PFL_OPTIONS_TRACES = 1 << 14,
 };
 
 #define PFL_ARGS_MAX_WORDS 32
+
+/* Of `perfleet traces`; texts are NULL if not given. */
+struct pfl_trace_args {
+    const char *since;
+    const char *until;
+    const char *at;
+    const char *window;
+    const char *order;
+    const char *trigger;
+    const char *data_source;
+    const char *reason;
+    const char *keep_for;
+    bool is_lossy;
+    bool is_whole;
+    bool is_url;
+};
 
 struct pfl_args {
     struct pfl_operator_settings settings; /* of the command line, the environment and files */
@@ -43,6 +60,7 @@ struct pfl_args {
     size_t categories_len;
     uint32_t buffer_kb; /* for categories; 0: not given */
     const char *collector; /* its name; NULL: the relay's only one */
+    struct pfl_trace_args traces;
     const char *output;
     char output_room[48]; /* for a generated name */
     const char *socket_path;

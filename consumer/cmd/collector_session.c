@@ -204,4 +204,5 @@ void pfl_collector_session_hear(struct pfl_collector_session *self,
     self->id = 0;
     self->on_reply = on_answer;
     self->user = user;
+    begin_time(self);
 }

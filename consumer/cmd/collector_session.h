@@ -35,7 +35,7 @@ int pfl_collector_session_ask(struct pfl_collector_session *self,
                               void (*on_reply)(void *user, const Perfleet__CollectorReply *reply),
                               void *user);
 /* For a command that has several requests under way: each reply goes to `on_reply`, with errors,
- * until the caller sets it to NULL. */
+ * until the caller sets it to NULL. The time without a reply begins. */
 void pfl_collector_session_hear(struct pfl_collector_session *self,
                                 void (*on_reply)(void *user, const Perfleet__CollectorReply *reply),
                                 void *user);

@@ -169,6 +169,7 @@ static const struct place places[] = {
     {.name = "kill", .offer = offer_sessions},
     {.name = "forget", .offer = offer_left, .last = PFL_ARGS_MAX_WORDS},
     {.name = "order", .offer = offer_words, .words = "check put list show pause resume rm"},
+    {.name = "traces", .offer = offer_words, .words = "list get pin unpin rm verify missing"},
     {.name = "tunnel", .offer = offer_hosts, .words = "", .last = PFL_ARGS_MAX_WORDS},
     {.name = "presets", .offer = offer_presets},
     {.name = "config", .offer = offer_words, .words = "show"},

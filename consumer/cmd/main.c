@@ -119,6 +119,20 @@ static const struct pfl_command commands[] = {
      "host whether it runs, waits or refuses, and how much its collector still has to fetch.",
      "0 done, 1 it could not be done, 2 usage, or the order is not valid",
      ASKS | PFL_OPTIONS_COLLECTOR, 1, 2, pfl_cmd_order},
+    {"traces", "what a collector keeps: list, get, pin, unpin, rm, verify, missing",
+     "[list | get | pin | unpin | rm | verify | missing] [ID...] [OPTIONS]",
+     "Lists what the collector behind --relay keeps, of hosts that you may see: by time, --host "
+     "(a\n"
+     "pattern), --select, --order, --trigger, --data-source. get merges what is selected into one "
+     "trace\n"
+     "file on one timeline (-o FILE). pin keeps traces, rm removes them, verify reads them from "
+     "the "
+     "store,\n"
+     "missing says of each run which segments are there and which are not.",
+     "0 done, 1 it could not be done, 2 usage, 3 segments are missing, lossy or damaged,\n"
+     "4 the file is not complete, 5 it could not be written",
+     ASKS | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_TRACES | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS,
+     pfl_cmd_traces},
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
      "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_query},

@@ -123,6 +123,8 @@ ages
 perfleet forget --older-than 30
 perfleet forget --older-than 30d_
 words of a command
+perfleet traces unp
+perfleet traces unpin_
 perfleet order resu
 perfleet order resume_
 lists of columns

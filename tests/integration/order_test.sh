@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2034,SC2153,SC2154
-# The text of orders, as an operator checks it, and what is said while no collector is connected.
+# The text of orders, as an operator checks it; mistakes in queries for traces; and what is said while
+# no collector is connected.
 . "$(dirname "$0")/lib.sh"
 P=$BIN/perfleet
 
@@ -38,4 +39,18 @@ check "that is exit 1" exits_with 1 fleet order list
 check "a collector that is not connected is named" \
     says 'collector away: ' fleet order list --collector away
 check "what is no name of a collector is refused" says 'give its name' fleet order list --collector a/b
+
+# ---- traces, without a collector
+traces() { fleet traces "$@"; }
+check "without a collector there are no traces" says 'no collector is connected to it' traces
+check "a time that is none is refused" says '\-\-since "soon": give a time such as' traces --since soon
+check "a window without a time is" says '\-\-window: give --at TIME, too' traces --window 5s
+check "a range that ends before it begins is" says 'since is not before' traces --since 1h --until 2h
+check "labels are patterns that fit" says 'give label=pattern' traces --select 'role!=web'
+check "nothing is fetched without a choice" says 'traces get: which ones' traces get -o "$WORK/x"
+check "nor without a file" says 'give -o FILE, or --url' traces get --host web1
+check "nothing is removed without a choice" says 'traces rm: which ones' traces rm
+check "a pin has a reason" says 'give --reason TEXT' traces pin ID
+check "a word that is no command is refused" says 'there are list, get, pin' traces fetch
+check "that is exit 2" exits_with 2 traces fetch
 finish

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `perfleet traces get`: see traces_get.h.
+ *
+ * Happy path: the collector lists the records of the segments, which go to the merge; the merge
+ * says which parts it wants, each becomes a request, and what comes is fed; the merge writes the
+ * file through a worker. While the disk is slower, the stream is paused. Failures: a segment that
+ * cannot be read is left out and counted (exit 3); the stream or the file fails: the partial file
+ * stays. Ownership: everything here, until the command ends. Limits: segment_merge.h; ASKED_MAX
+ * requests.
+ */
+#include "consumer/cmd/traces_get.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/io/worker.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "consumer/collector/segment_merge.h"
+#include "consumer/recording/trace_file.h"
+#include "consumer/report/progress_line.h"
+#include "consumer/report/summary.h"
+#include "consumer/text.h"
+
+#define ASKED_MAX   256u
+#define CURSOR_MAX  4096u
+#define PROGRESS_MS 200u
+
+struct asked {
+    uint32_t id; /* 0: free */
+    size_t segment;
+    uint64_t left; /* bytes that are still to come */
+};
+
+struct get {
+    struct pfl_collector_session *session;
+    struct pfl_segment_merge *merge;
+    struct pfl_worker *worker;
+    struct pfl_trace_file *file;
+    char (*ids)[32]; /* owned; of the segments, in the order of add */
+    size_t ids_len;
+    uint8_t cursor[CURSOR_MAX];
+    size_t cursor_len;
+    struct asked asked[ASKED_MAX];
+    uint64_t bytes; /* of all segments */
+    uint64_t fed;
+    uint64_t shown_ms;
+    int rc;
+    int file_error;
+    bool is_paused;
+    bool is_closed;
+    struct pfl_trace_file_end end;
+};
+
+/* ---- the list ---- */
+
+static int take_trace(struct get *g, const Perfleet__StoredTrace *trace)
+{
+    size_t len = g->ids_len;
+    int rc;
+
+    if (trace->segment == NULL || trace->id == NULL || strlen(trace->id) >= sizeof(g->ids[0]))
+        return 0; /* nothing that could be asked for */
+    if ((len & (len - 1)) == 0) {
+        void *ids = pfl_mem_realloc(g->ids, (len != 0 ? 2 * len : 1) * sizeof(g->ids[0]));
+
+        if (ids == NULL)
+            return PFL_ENOMEM;
+        g->ids = ids;
+    }
+    rc = pfl_segment_merge_add(g->merge, trace->segment);
+    if (rc == PFL_EINVAL)
+        return 0;
+    if (rc != 0)
+        return rc;
+    (void)snprintf(g->ids[g->ids_len++], sizeof(g->ids[0]), "%s", trace->id);
+    g->bytes += trace->segment->gap == NULL ? trace->segment->bytes : 0;
+    return 0;
+}
+
+static void on_list(void *user, const Perfleet__CollectorReply *reply)
+{
+    struct get *g = user;
+
+    for (size_t i = 0; g->rc == 0 && i < reply->n_trace; i++)
+        g->rc = take_trace(g, reply->trace[i]);
+    if (reply->has_cursor && reply->cursor.len <= sizeof(g->cursor)) {
+        memcpy(g->cursor, reply->cursor.data, reply->cursor.len);
+        g->cursor_len = reply->cursor.len;
+    }
+}
+
+static int list_all(struct get *g, Perfleet__TraceQuery *query)
+{
+    Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
+    int code;
+
+    query->has_oldest_first = query->oldest_first = 1;
+    request.list = query;
+    do {
+        g->cursor_len = 0;
+        code = pfl_collector_session_ask(g->session, &request, on_list, g);
+        query->has_after = 1;
+        query->after.data = g->cursor;
+        query->after.len = g->cursor_len;
+    } while (code == PFL_EXIT_OK && g->rc == 0 && g->cursor_len != 0);
+    if (code != PFL_EXIT_OK || g->rc == 0)
+        return code;
+    pfl_cmd_error("%s",
+                  g->rc == PFL_ELIMIT
+                      ? "these are too many segments for one file: ask for less time or fewer "
+                        "hosts"
+                      : pfl_err_str(g->rc));
+    return PFL_EXIT_NOTHING;
+}
+
+/* ---- the file ---- */
+
+static int reserve(void *user, size_t len, uint8_t **ret_room)
+{
+    struct get *g = user;
+
+    return pfl_trace_file_reserve(g->file, len, ret_room);
+}
+
+static void commit(void *user, size_t len)
+{
+    struct get *g = user;
+
+    pfl_trace_file_commit(g->file, len);
+}
+
+static void on_data(void *user, const Perfleet__CollectorReply *reply);
+
+static void on_writable(void *user)
+{
+    struct get *g = user;
+
+    if (g->is_paused && g->session->conn != NULL) {
+        pfl_collector_conn_pause(g->session->conn, false);
+        pfl_collector_session_hear(g->session, on_data, g);
+    }
+    g->is_paused = false;
+}
+
+static void on_failed(void *user, int err)
+{
+    struct get *g = user;
+
+    g->file_error = err;
+}
+
+static void on_file_closed(void *user, const struct pfl_trace_file_end *end)
+{
+    struct get *g = user;
+
+    g->end = *end;
+    if (end->err != 0)
+        pfl_cmd_error("%s cannot be written: %s%s%s", pfl_log_quote_str(g->session->args->output),
+                      strerror(end->err), end->partial != NULL ? "; what came is in " : "",
+                      end->partial != NULL ? end->partial : "");
+    g->is_closed = true;
+}
+
+static int open_file(struct get *g)
+{
+    struct pfl_args *args = g->session->args;
+    const struct pfl_worker_conf worker = {.loop = &g->session->loop, .threads_max = 1};
+    struct pfl_trace_file_conf conf = {.path = args->output,
+                                       .no_clobber = args->no_clobber,
+                                       .on_writable = on_writable,
+                                       .on_failed = on_failed,
+                                       .user = g};
+
+    if (pfl_worker_open(&worker, &g->worker) != 0) {
+        pfl_cmd_error("out of memory");
+        return PFL_EXIT_NOTHING;
+    }
+    conf.worker = g->worker;
+    if (pfl_trace_file_open(&conf, &g->file) == 0)
+        return PFL_EXIT_OK;
+    pfl_cmd_error("cannot write %s: %s", pfl_log_quote_str(args->output), strerror(errno));
+    return PFL_EXIT_FILE;
+}
+
+static void close_file(struct get *g, bool is_wanted)
+{
+    if (g->file != NULL) {
+        pfl_trace_file_close(g->file, is_wanted, on_file_closed);
+        while (!g->is_closed)
+            uv_run(&g->session->loop, UV_RUN_ONCE);
+    }
+    pfl_worker_close(g->worker);
+}
+
+/* ---- reading ---- */
+
+static struct asked *find_asked(struct get *g, uint32_t id)
+{
+    for (size_t i = 0; i < ASKED_MAX; i++)
+        if (g->asked[i].id == id)
+            return &g->asked[i];
+    return NULL;
+}
+
+static void on_data(void *user, const Perfleet__CollectorReply *reply)
+{
+    struct get *g = user;
+    struct asked *a = reply->id != 0 ? find_asked(g, reply->id) : NULL;
+
+    if (a == NULL || g->rc != 0)
+        return;
+    if (reply->status == 0 && reply->data.len <= a->left) {
+        a->left -= reply->data.len;
+        g->fed += reply->data.len;
+        g->rc = pfl_segment_merge_feed(g->merge, a->segment,
+                                       pfl_span_of(reply->data.data, reply->data.len));
+    }
+    if (g->rc == 0 && !reply->has_more && a->left != 0)
+        g->rc = pfl_segment_merge_fail(g->merge, a->segment);
+    if (!reply->has_more)
+        a->id = 0;
+    if (pfl_trace_file_is_congested(g->file) && !g->is_paused) {
+        g->is_paused = true;
+        pfl_collector_conn_pause(g->session->conn, true);
+    }
+}
+
+/* As many parts as may be under way. */
+static void ask_more(struct get *g)
+{
+    struct pfl_segment_want want;
+    struct asked *a;
+
+    while (g->rc == 0 && (a = find_asked(g, 0)) != NULL &&
+           pfl_segment_merge_want(g->merge, &want)) {
+        Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
+        Perfleet__CollectorRequest__Get part = PERFLEET__COLLECTOR_REQUEST__GET__INIT;
+
+        part.trace = g->ids[want.segment];
+        part.has_offset = part.has_length = 1;
+        part.offset = want.offset;
+        part.length = want.len;
+        request.get = &part;
+        g->rc = pfl_collector_conn_send(g->session->conn, &request);
+        *a = (struct asked){.id = request.id, .segment = want.segment, .left = want.len};
+    }
+}
+
+static void show(struct get *g, bool is_end)
+{
+    uint64_t now_ms = uv_now(&g->session->loop);
+    char line[PFL_PROGRESS_LINE_BYTES];
+    char tail[64];
+
+    if (g->session->args->is_quiet || isatty(STDERR_FILENO) == 0)
+        return;
+    if (is_end) {
+        fputs("\r\033[K", stderr);
+        return;
+    }
+    if (now_ms - g->shown_ms < PROGRESS_MS)
+        return;
+    g->shown_ms = now_ms;
+    (void)snprintf(tail, sizeof(tail), "%.1f of %.1f MB", (double)g->fed / 1e6,
+                   (double)g->bytes / 1e6);
+    pfl_progress_line(80, "fetching", g->bytes != 0 ? (double)g->fed / (double)g->bytes : 0, tail,
+                      line);
+    fprintf(stderr, "\r%s\033[K", line);
+}
+
+static int read_all(struct get *g)
+{
+    struct pfl_collector_session *s = g->session;
+
+    pfl_collector_session_hear(s, on_data, g);
+    while (g->rc == 0 && g->file_error == 0 && s->conn != NULL &&
+           !pfl_segment_merge_is_done(g->merge)) {
+        ask_more(g);
+        show(g, false);
+        uv_run(&s->loop, UV_RUN_ONCE);
+        if (s->is_late && !g->is_paused) {
+            (void)snprintf(s->why, sizeof(s->why), "no answer in time");
+            break;
+        }
+    }
+    show(g, true);
+    pfl_collector_session_hear(s, NULL, NULL);
+    if (pfl_segment_merge_is_done(g->merge))
+        return PFL_EXIT_OK;
+    if (g->file_error != 0)
+        return PFL_EXIT_FILE;
+    pfl_cmd_error("collector %s: %s", s->name, g->rc != 0 ? pfl_err_str(g->rc) : s->why);
+    return PFL_EXIT_PARTIAL;
+}
+
+/* ---- the result ---- */
+
+static int add_machine(const struct pfl_segment_machine *m, struct pfl_buf *out)
+{
+    int rc = pfl_text_add(out, "%s: %zu segments, %" PRIu64 " packets, ", m->name, m->segments,
+                          m->packets);
+
+    if (rc == 0 && m->is_reference && m->has_clock)
+        rc = pfl_text_add(out, "its clock is the trace's");
+    else if (rc == 0 && m->has_clock)
+        rc = pfl_text_add(out, "clock %+.6f s, within %.1f us", (double)m->offset_ns / 1e9,
+                          (double)m->error_ns / 1e3);
+    else if (rc == 0)
+        rc = pfl_text_add(out, "placed by its wall clock");
+    if (rc == 0 && m->missing_segments + m->failed_segments != 0)
+        rc = pfl_text_add(out, "; %" PRIu64 " segments missing, %" PRIu64 " unreadable",
+                          m->missing_segments, m->failed_segments);
+    if (rc == 0 && m->refused_packets != 0)
+        rc = pfl_text_add(out, "; %" PRIu64 " packets refused", m->refused_packets);
+    if (rc == 0 && m->left_out_packets != 0)
+        rc = pfl_text_add(out, "; %" PRIu64 " packets outside of the window", m->left_out_packets);
+    return rc == 0 ? pfl_text_add(out, "\n") : rc;
+}
+
+static int report(struct get *g)
+{
+    FILE *stream = strcmp(g->session->args->output, "-") == 0 ? stderr : stdout;
+    uint64_t lost = 0;
+    struct pfl_buf out;
+    int rc = 0;
+
+    pfl_buf_init(&out, 16u << 20);
+    for (size_t i = 0; rc == 0 && i < pfl_segment_merge_get_machines_len(g->merge); i++) {
+        struct pfl_segment_machine m;
+
+        pfl_segment_merge_get_machine(g->merge, i, &m);
+        lost += m.missing_segments + m.failed_segments + m.refused_packets;
+        rc = add_machine(&m, &out);
+    }
+    if (rc == 0)
+        rc = pfl_text_add(&out, "%s: %.1f MB\n", pfl_log_quote_str(g->session->args->output),
+                          (double)g->end.written_bytes / 1e6);
+    if (rc == 0 && !g->session->args->is_quiet)
+        pfl_cmd_print(g->session->args, pfl_buf_get(&out), stream);
+    pfl_buf_fini(&out);
+    return lost != 0 ? PFL_EXIT_LOSS : PFL_EXIT_OK;
+}
+
+static int begin(struct get *g)
+{
+    int rc = pfl_segment_merge_begin(g->merge);
+
+    if (rc == 0)
+        return PFL_EXIT_OK;
+    pfl_cmd_error("%s", rc == PFL_ESTATE   ? "no trace is selected; perfleet traces lists them"
+                        : rc == PFL_ELIMIT ? "these are too many runs for one file: ask for fewer "
+                                             "hosts or orders"
+                                           : pfl_err_str(rc));
+    return PFL_EXIT_NOTHING;
+}
+
+static int run(struct get *g, struct pfl_trace_query *query)
+{
+    int code = list_all(g, &query->query);
+
+    if (code == PFL_EXIT_OK)
+        code = open_file(g);
+    if (code == PFL_EXIT_OK)
+        code = begin(g);
+    if (code == PFL_EXIT_OK)
+        code = read_all(g);
+    close_file(g, code != PFL_EXIT_NOTHING);
+    if (code == PFL_EXIT_OK && g->end.err != 0)
+        code = PFL_EXIT_FILE;
+    return code == PFL_EXIT_OK ? report(g) : code;
+}
+
+int pfl_traces_get(struct pfl_collector_session *session, struct pfl_trace_query *query)
+{
+    struct pfl_segment_merge_conf conf = {.sink = {.reserve = reserve, .commit = commit}};
+    struct get *g = pfl_mem_zalloc(sizeof(*g));
+    int code = PFL_EXIT_NOTHING;
+
+    if (g == NULL) {
+        pfl_cmd_error("out of memory");
+        return code;
+    }
+    g->session = session;
+    conf.sink.user = g;
+    if (!session->args->traces.is_whole && query->query.has_end_unix_ns) {
+        conf.begin_unix_ns = query->query.begin_unix_ns;
+        conf.end_unix_ns = query->query.end_unix_ns;
+    }
+    if (getrandom(&conf.hash_key, sizeof(conf.hash_key), 0) == (ssize_t)sizeof(conf.hash_key) &&
+        pfl_segment_merge_new(&conf, &g->merge) == 0)
+        code = run(g, query);
+    else
+        pfl_cmd_error("out of memory");
+    pfl_segment_merge_free(g->merge);
+    pfl_mem_free(g->ids);
+    pfl_mem_free(g);
+    return code;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moments as operators write them. */
+#include "consumer/config/instant.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define NOW_S 1795521600 /* 2026-11-24T12:00:00Z */
+
+static int set_zone(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TZ", "XXX-2", 1), 0); /* two hours east */
+    tzset();
+    return 0;
+}
+
+static int64_t seconds(const char *text)
+{
+    uint64_t ns;
+
+    return pfl_instant_parse(text, NOW_S, &ns) ? (int64_t)(ns / 1000000000) - NOW_S : INT64_MAX;
+}
+
+static void moments_are_local_or_utc(void **state)
+{
+    (void)state;
+    assert_int_equal(seconds("14:00"), 0);
+    assert_int_equal(seconds("14:00:05"), 5);
+    assert_int_equal(seconds("12:00Z"), 0);
+    assert_int_equal(seconds("2026-11-24T14:00"), 0);
+    assert_int_equal(seconds("2026-11-24 14:00:09"), 9);
+    assert_int_equal(seconds("2026-11-24T12:00:01Z"), 1);
+    assert_int_equal(seconds("2026-11-24"), -14 * 3600);
+    assert_int_equal(seconds("2026-11-24Z"), -12 * 3600);
+}
+
+static void ages_are_before_now(void **state)
+{
+    (void)state;
+    assert_int_equal(seconds("90s"), -90);
+    assert_int_equal(seconds("2h"), -7200);
+    assert_int_equal(seconds("7d"), -7 * 86400);
+}
+
+static void all_else_is_refused(void **state)
+{
+    static const char *const bad[] = {"",           "x",         "5",
+                                      "14",         "25:00",     "14:61",
+                                      "2026-13-01", "14:00 x",   "2026-11-24T14:00+02",
+                                      "-2h",        "1969-01-01"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (seconds(bad[i]) != INT64_MAX)
+            fail_msg("%s", bad[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(moments_are_local_or_utc),
+        cmocka_unit_test(ages_are_before_now),
+        cmocka_unit_test(all_else_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, set_zone, NULL);
+}
