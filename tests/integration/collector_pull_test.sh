@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2153,SC2154
+# Segments of two hosts come into the collector's store, whatever is killed: each opens alone, has the SHA-256 that its
+# description says, and no number of a run is missing.
+# shellcheck disable=SC1091
+. "$(dirname "$0")/lib.sh"
+
+if ! "$BIN/perfleet-agent" --help | grep -q -- --segments-dir; then
+    skip "segments come into the store" "this agent keeps none"
+    finish
+fi
+make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
+mkdir -p "$WORK/store"
+start_host() { # start_host NAME: its service, an example, its agent
+    mkdir -p "$WORK/$1" "$WORK/spool-$1"
+    use_service "$1"
+    start "$1" "$BIN/perfleetd" --output-dir "$WORK/spool-$1"
+    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
+    start "example-$1" "$BIN/perfleet-example" --rate 1000
+    wait_for_source "$EXAMPLE_SOURCE" 1 && start_host_agent "$1"
+}
+start_host_agent() {
+    start_agent "$1" --segments-dir "$WORK/spool-$1"
+    AGENT_PID=$STARTED
+}
+spool() { # spool HOST WORD...
+    timeout 100 python3 -B "$ROOT/tests/support/spool_peer.py" "$PFL_BUILD/tests/tunnel_client" "$RELAY" test "$WORK/pki/ca.pem" \
+        "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" spool "$1" -- "${@:2}" 2>>"$WORK/spool.log"
+}
+start_collector() {
+    start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" "${TLS_ME[@]}" --newest-first crash
+    COLLECTOR_PID=$STARTED
+}
+count_stored() { find "$WORK/store/v1" -path "*/$1/*.pftrace" 2>/dev/null | wc -l; }
+has_stored() { [ "$(count_stored "$1")" -ge "$2" ]; } # has_stored HOST N
+more_come() { # from each host, N more
+    local one two
+    one=$(count_stored one) two=$(count_stored two)
+    wait_for 120 has_stored one $((one + $1)) && wait_for 120 has_stored two $((two + $1))
+}
+
+cat >"$WORK/order.pbtx" <<END
+buffers { size_kb: 4096 fill_policy: RING_BUFFER }
+data_sources { config { name: "$EXAMPLE_SOURCE" } }
+END
+"$PFL_BUILD/tests/config_encode" <"$WORK/order.pbtx" >"$WORK/order.bin"
+start_host one || { check "the first host is there" false; finish; }
+start_host two || { check "and the second" false; finish; }
+for host in one two; do
+    check "host $host takes an order" wait_for 30 spool $host put web "$WORK/order.bin" 1000
+done
+start_collector
+check "segments of both hosts come into the store" more_come 2
+
+# ---- what is killed comes back, and all goes on
+for _ in 1 2 3; do
+    kill -9 "$COLLECTOR_PID"
+    wait_for 20 is_gone "$COLLECTOR_PID"
+    start_collector
+    check "after kill -9 of the collector more come" more_come 1
+done
+kill -9 "$AGENT_PID"
+wait_for 20 is_gone "$AGENT_PID"
+start_host_agent two
+check "after kill -9 of an agent, too" more_come 1
+kill -9 "$MEETING_PID"
+start_meeting "$RELAY"
+check "and of the relay" more_come 1
+
+# ---- nothing is missing
+for host in one two; do
+    check "the order of $host is removed" wait_for 30 spool $host remove web
+done
+is_drained() { [ -z "$(ls "$WORK/spool-$1")" ]; }
+check "the collector takes the rest of the first host" wait_for 120 is_drained one
+check "and of the second" wait_for 120 is_drained two
+opens_alone() {
+    local file
+    for file in "$WORK"/store/v1/test/*/*/*/*/*/*.pftrace; do
+        $CHECK "$file" --min-packets 1 || return
+    done
+}
+check "each opens alone" opens_alone
+cat >"$WORK/whole.py" <<'END'
+import collections, hashlib, json, pathlib, sys
+runs = collections.defaultdict(list)
+for path in pathlib.Path(sys.argv[1]).glob("v1/**/*.json"):
+    segment = json.loads(path.read_text())["trace"]["segment"]
+    key = (segment["host"], segment["order"], segment["incarnation"])
+    last = segment.get("gap", {}).get("last", segment["number"])
+    runs[key] += range(segment["number"], last + 1)
+    if "gap" not in segment:
+        data = path.with_suffix(".pftrace").read_bytes()
+        assert hashlib.sha256(data).hexdigest() == segment["sha256"], path
+        assert path.parent.name == segment["host"], path
+for key, numbers in runs.items():
+    assert sorted(numbers) == list(range(1, len(numbers) + 1)), (key, sorted(numbers))
+assert {key[0] for key in runs} == {"one", "two"}, runs.keys()
+END
+check "each has its SHA-256, and no number is missing or there twice" python3 -B "$WORK/whole.py" "$WORK/store"
+kill -TERM "$COLLECTOR_PID"
+wait "$COLLECTOR_PID"
+ENDED=$?
+check "SIGTERM ends the collector with 0" test "$ENDED" -eq 0
+check "the index has what is in the store" python3 -B -c '
+import pathlib, sqlite3, sys
+index = sqlite3.connect(sys.argv[1] + "/index.sqlite")
+keys = {key for (key,) in index.execute("select object_key from segment where state = 1") if key}
+files = {str(p.relative_to(sys.argv[1])) for p in pathlib.Path(sys.argv[1]).glob("v1/**/*.pftrace")}
+assert keys == files, keys ^ files' "$WORK/store"
+finish
