@@ -5,7 +5,7 @@
 
 PFL_PACKAGES_BUILD="gcc libc6-dev cmake ninja-build pkg-config libuv1-dev libprotobuf-c-dev
     protobuf-c-compiler libdeflate-dev libmbedtls-dev libseccomp-dev libjansson-dev libnghttp2-dev libpcre2-dev libssl-dev
-    libpq-dev libsqlite3-dev libwebsockets-dev libwebsockets-evlib-uv libzstd-dev zlib1g-dev"
+    libcurl4-openssl-dev libpq-dev libsqlite3-dev libwebsockets-dev libwebsockets-evlib-uv libzstd-dev zlib1g-dev"
 # Debian packages, and judging them.
 PFL_PACKAGES_DEB="go-md2man dpkg-dev file"
 PFL_PACKAGES_PACKAGE="$PFL_PACKAGES_DEB lintian systemd"

@@ -19,7 +19,10 @@ int pfl_store_open(const struct pfl_store_conf *conf, char *ret_why, struct pfl_
     int rc;
 
     (void)pfl_store_fail(0, "%s", "");
-    rc = pfl_store_folder_open(conf, ret_store);
+    if (strncmp(conf->where, "s3://", 5) == 0)
+        rc = pfl_store_s3_open(conf, ret_store);
+    else
+        rc = pfl_store_folder_open(conf, ret_store);
     if (rc != 0)
         (void)snprintf(ret_why, PFL_STORE_WHY_BYTES, "%s",
                        pfl_store_get_error()[0] != '\0' ? pfl_store_get_error() : pfl_err_str(rc));

@@ -42,5 +42,6 @@ struct pfl_store_put {          /* likewise */
 };
 
 int pfl_store_folder_open(const struct pfl_store_conf *conf, struct pfl_store **ret_store);
+int pfl_store_s3_open(const struct pfl_store_conf *conf, struct pfl_store **ret_store);
 
 #endif

@@ -5,7 +5,8 @@
 
 #include "collector/store/store.h"
 
-/* Runs all cases as cmocka tests on an empty store, which is borrowed and left empty. */
-int store_cases_run(const char *name, struct pfl_store *store);
+/* Runs all cases as cmocka tests on an empty store, which is borrowed and left empty. A server that
+ * sorts by folders, not by bytes as S3 does, is not asked for the order of "-", "." and "/". */
+int store_cases_run(const char *name, struct pfl_store *store, bool sorts_by_bytes);
 
 #endif

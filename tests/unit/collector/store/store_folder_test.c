@@ -217,7 +217,7 @@ int main(void)
     if (open_store() != 0)
         return 1;
     failed = cmocka_run_group_tests_name("allocations", sweeps, NULL, NULL);
-    failed += store_cases_run("every engine: a folder", store);
+    failed += store_cases_run("every engine: a folder", store, true);
     failed += close_store() != 0;
     failed += cmocka_run_group_tests_name("a folder", tests, NULL, NULL);
     pfl_sweep_assert_no_leak();
