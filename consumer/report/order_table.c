@@ -57,9 +57,9 @@ int pfl_order_table_list(Perfleet__OrderStatus *const *orders, size_t len, struc
     for (size_t i = 0; rc == 0 && i < len; i++) {
         const Perfleet__OrderStatus *s = orders[i];
 
-        rc = pfl_text_add(out, "%-24s %-16s %-11s %6zu %8zu %8zu%s\n",
-                          pfl_text_name(name_of(s)), pfl_text_name(s->orderer), when_of(s),
-                          s->n_host, count_state(s, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING),
+        rc = pfl_text_add(out, "%-24s %-16s %-11s %6zu %8zu %8zu%s\n", pfl_text_name(name_of(s)),
+                          pfl_text_name(s->orderer), when_of(s), s->n_host,
+                          count_state(s, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING),
                           count_state(s, PERFLEET__HOST_ORDER_STATE__STATE__REFUSED),
                           s->order != NULL && s->order->paused ? "  paused" : "");
     }
@@ -83,10 +83,10 @@ static int show_host(const Perfleet__OrderStatus__Host *h, struct pfl_buf *out)
 
 int pfl_order_table_show(const Perfleet__OrderStatus *order, struct pfl_buf *out)
 {
-    int rc = pfl_text_add(out, "%s of %s: %s, generation %" PRIu32 "%s\n",
-                          pfl_text_name(name_of(order)), pfl_text_name(order->orderer),
-                          when_of(order), order->generation,
-                          order->order != NULL && order->order->paused ? ", paused" : "");
+    int rc =
+        pfl_text_add(out, "%s of %s: %s, generation %" PRIu32 "%s\n", pfl_text_name(name_of(order)),
+                     pfl_text_name(order->orderer), when_of(order), order->generation,
+                     order->order != NULL && order->order->paused ? ", paused" : "");
 
     for (size_t i = 0; rc == 0 && i < order->n_host; i++)
         rc = show_host(order->host[i], out);

@@ -54,8 +54,12 @@ static void on_reply(void *user, const Perfleet__CollectorReply *reply)
     owner.replies++;
     owner.last_id = reply->id;
     owner.data += reply->data.len;
-    if (owner.closes)
+    if (owner.closes) {
+        Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
+
         pfl_collector_conn_close(owner.conn);
+        assert_int_equal(pfl_collector_conn_send(owner.conn, &request), PFL_ESTATE);
+    }
 }
 
 static void on_closed(void *user, const char *why)
@@ -169,15 +173,12 @@ static void a_malformed_reply_ends_the_stream(void **state)
 
 static void a_reply_may_close_it_and_no_other_comes_then(void **state)
 {
-    Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
-
     (void)state;
     assert_int_equal(open_conn("keep"), 0);
     owner.closes = true;
     reply(1, 10);
     reply(2, 10);
-    run_until(&owner.is_closed, 1);
-    assert_int_equal(pfl_collector_conn_send(owner.conn, &request), PFL_ESTATE);
+    run_until(&owner.is_closed, 3);
     close_conn();
     assert_int_equal(owner.replies, 1);
 }
