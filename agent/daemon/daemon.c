@@ -110,6 +110,8 @@ int pfl_agent_daemon_run(const struct pfl_agent_daemon_conf *conf)
     if (rc == 0)
         rc = confine(conf);
     if (rc == 0)
+        rc = pfl_agent_open_collect(d.agent);
+    if (rc == 0)
         pfl_notify_send("READY=1");
     else
         pfl_agent_close(d.agent);

@@ -56,6 +56,10 @@ static const char usage_text[] =
     "  --spool-dir DIR            folder for unnamed files with data that memory cannot hold\n"
     "  --spool-disk-mib N         size of a stream's file (1024)\n"
     "  --spool-disk-total-mib N   size of all files together (4096)\n"
+    "  --segments-dir DIR         folder of segments that wait for a collector; perfleetd writes\n"
+    "                             there, too. Without it this host takes no orders\n"
+    "  --segments-mib N           size of all segments (4096)\n"
+    "  --segments-age-h N         age of a segment in hours (168)\n"
     "  --max-ttl-ms N             longest life of a stream without connection (3600000)\n"
     "  --retry-max-ms N           longest wait before a relay is redialled (30000)\n"
     "  --metrics-listen HOST:PORT listener for Prometheus, over mutual TLS\n"
@@ -84,6 +88,8 @@ static const struct pfl_settings_key keys[] = {
     {"spool_total_mib", .min = 1, .max = INT_MAX},
     {"spool_disk_mib", .min = 1, .max = INT_MAX},
     {"spool_disk_total_mib", .min = 1, .max = INT_MAX},
+    {"segments_mib", .min = 1, .max = INT_MAX},
+    {"segments_age_h", .min = 1, .max = 24 * 365},
     {"max_ttl_ms", .min = 1, .max = PFL_TUNNEL_TTL_MAX_MS},
     {"retry_max_ms", .min = 1, .max = 3600000},
     {"silence_ms", .min = 1000, .max = 3600000},
@@ -157,6 +163,9 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     conf->pool.dir = m->spool_dir;
     conf->pool.disk_max_stream_bytes = (uint64_t)m->spool_disk_mib << 20;
     conf->pool.disk_max_bytes = (uint64_t)m->spool_disk_total_mib << 20;
+    conf->segments_dir = m->segments_dir;
+    conf->segments_quota.max_bytes = (uint64_t)m->segments_mib << 20;
+    conf->segments_quota.max_age_ms = (uint64_t)m->segments_age_h * 3600000;
     conf->ttl_max_ms = m->max_ttl_ms;
     conf->retry_max_ms = m->retry_max_ms;
     conf->silence_ms = m->silence_ms;

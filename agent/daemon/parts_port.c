@@ -9,10 +9,12 @@
 void pfl_agent_finish(struct pfl_agent *self)
 {
     if (!self->is_closing || self->dialers != 0 || self->streams_len != 0 ||
-        self->alarms_len != 0 || self->raises_len != 0 || self->watch != NULL)
+        self->alarms_len != 0 || self->raises_len != 0 || self->watch != NULL ||
+        self->segments != NULL || self->orders != NULL || self->is_event_timer_open)
         return;
     pfl_worker_close(self->worker);
     pfl_worker_close(self->pool.worker);
+    pfl_worker_close(self->segments_worker);
     self->conf.on_closed(self->conf.user);
     pfl_tls_conf_unref(self->tls);
     pfl_events_fini(&self->events);

@@ -35,6 +35,7 @@ void pfl_agent_close(struct pfl_agent *self)
     self->is_closing = true;
     pfl_agent_close_alarms(self);
     pfl_agent_close_triggers(self);
+    pfl_agent_close_collect(self);
     PFL_LIST_EACH_SAFE (it, tmp, &self->streams)
         pfl_agent_stream_leave(pfl_agent_stream_of_node(it));
     for (size_t i = 0; i < self->conf.relays_len; i++) {
@@ -147,6 +148,7 @@ static int prepare(struct pfl_agent *a)
     if (rc != 0)
         return rc;
     pfl_facts_gather(&facts);
+    (void)snprintf(a->boot_id, sizeof(a->boot_id), "%s", facts.boot_id);
     return pfl_hello_encode(&facts, a->conf.labels, a->conf.labels_len, &a->hello);
 }
 
@@ -155,6 +157,8 @@ static int open_workers(struct pfl_agent *a)
     struct pfl_worker_conf conf = {.loop = a->conf.loop, .threads_max = 1};
     int rc = pfl_worker_open(&conf, &a->worker);
 
+    if (rc == 0 && a->conf.segments_dir != NULL)
+        rc = pfl_worker_open(&conf, &a->segments_worker);
     conf.threads_max = SPOOL_THREADS;
     return rc == 0 ? pfl_worker_open(&conf, &a->pool.worker) : rc;
 }
@@ -172,6 +176,7 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
     pfl_list_init(&a->alarms);
     pfl_list_init(&a->raises);
     pfl_events_init(&a->events);
+    pfl_spool_streams_init(&a->spools);
     rc = prepare(a);
     if (rc == 0)
         rc = open_workers(a);
@@ -179,6 +184,7 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
         rc = pfl_agent_open_alarms(a);
     if (rc != 0) {
         pfl_worker_close(a->pool.worker);
+        pfl_worker_close(a->segments_worker);
         pfl_worker_close(a->worker);
         pfl_mem_free(a->hello);
         pfl_tls_conf_unref(a->tls);

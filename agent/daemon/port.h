@@ -7,6 +7,7 @@
 #define PFL_AGENT_PORT_H
 
 #include "agent/daemon/hello.h"
+#include "agent/daemon/segment/segment_book.h"
 #include "agent/daemon/stream/spool_port.h"
 #include "base/io/tls_stream.h"
 #include "base/stored_fds.h"
@@ -27,6 +28,8 @@ struct pfl_agent_conf {
     const char *producer_socket; /* likewise */
     struct pfl_hello_label labels[PFL_HELLO_MAX_LABELS];
     size_t labels_len;
+    const char *segments_dir; /* NULL: no orders, no segments; borrowed until on_closed */
+    struct pfl_segment_quota segments_quota;
     size_t spool_bytes; /* memory of a stream */
     struct pfl_spool_pool
         pool;             /* of all streams; the struct counts elsewhere. `dir` until on_closed */
@@ -43,6 +46,9 @@ struct pfl_agent_conf {
 
 /* Logs failures. */
 PFL_MUST_USE int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_agent);
+/* The folder of segments and the orders, if it has one: after the sandbox was entered. Logs
+ * failures. */
+PFL_MUST_USE int pfl_agent_open_collect(struct pfl_agent *self);
 /* Reads certificate, key, CA and CRL again, for new connections; if one of them cannot be loaded
  * all old ones stay (logged). */
 void pfl_agent_reload(struct pfl_agent *self);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent, for its files alone. port.c (relays) calls restart_port.c (streams of the process
- * before) and requests_port.c (what relays ask), which calls alarms_port.c and triggers_port.c; all
- * use parts_port.c and answers.c. metrics_port.c has the figures.
+ * before) and requests_port.c (what relays ask), which calls alarms_port.c, collect_port.c and
+ * triggers_port.c; all use parts_port.c and answers.c. metrics_port.c has the figures.
  */
 #ifndef PFL_AGENT_PORT_IMPL_H
 #define PFL_AGENT_PORT_IMPL_H
 
+#include "agent/daemon/collect/spool_stream_port.h"
 #include "agent/daemon/events/events_port.h"
 #include "agent/daemon/port.h"
 #include "agent/daemon/stream/stream_port.h"
@@ -40,6 +41,15 @@ struct pfl_agent {
     struct pfl_alarm_watch *watch; /* owned until its on_closed; watches the triggers of all */
     struct pfl_list raises;        /* triggers being raised; owned until they are done */
     unsigned raises_len;
+    struct pfl_segments *segments;      /* owned until its on_closed; NULL: no folder */
+    struct pfl_orders *orders;          /* likewise */
+    struct pfl_worker *segments_worker; /* owned; NULL: no folder */
+    char boot_id[40];                   /* the sandbox hides it later */
+    struct pfl_spool_streams spools;
+    uv_timer_t event_timer; /* when the spool is reported */
+    bool is_event_timer_open;
+    char label_texts[PFL_HELLO_MAX_LABELS][2 * PFL_HELLO_LABEL_MAX + 2]; /* "name=value" */
+    const char *label_list[PFL_HELLO_MAX_LABELS];
     char *hello; /* owned */
     bool is_closing;
     char fleet[PFL_IDENTITY_NAME_BYTES];
@@ -80,6 +90,17 @@ void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
                              const struct pfl_route *route);
 PFL_MUST_USE int pfl_agent_open_alarms(struct pfl_agent *self);
 void pfl_agent_close_alarms(struct pfl_agent *self);
+
+/* ---- collect_port.c ---- */
+
+void pfl_agent_close_collect(struct pfl_agent *self);
+/* Tells relays what waits here. */
+void pfl_agent_report_spool(struct pfl_agent *self);
+/* Answers a collector's CONNECT that has an operator's name. */
+void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *leg,
+                             const struct pfl_route *route);
+/* What the relay measured, if the request has it. */
+void pfl_agent_note_clock(struct pfl_agent *self, const struct pfl_route *route);
 
 /* ---- triggers_port.c ---- */
 

@@ -303,6 +303,8 @@ static void answer_events(struct pfl_agent *a, const struct pfl_agent_uplink *u,
         pfl_agent_refuse(leg, 429, "too many listeners", "this host's events are read already");
     else if (rc != 0)
         pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+    else
+        pfl_agent_report_spool(a);
 }
 
 static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
@@ -317,6 +319,7 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
         return;
     }
     if (route.kind == PFL_ROUTE_CLOCK) {
+        pfl_agent_note_clock(a, &route);
         answer_clock(leg);
         return;
     }
@@ -324,7 +327,7 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
         answer_events(a, u, leg);
         return;
     }
-    if (route.kind == PFL_ROUTE_NONE || route.kind == PFL_ROUTE_SPOOL)
+    if (route.kind == PFL_ROUTE_NONE)
         return; /* 404 */
     if (route.kind == PFL_ROUTE_METHOD)
         pfl_agent_refuse(leg, 405, "wrong method", "this path knows another method");
@@ -335,6 +338,8 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
                          "the relay does not say for which operator it asks");
     else if (route.kind == PFL_ROUTE_CONSUMER)
         connect_stream(a, leg, head, &route);
+    else if (route.kind == PFL_ROUTE_SPOOL)
+        pfl_agent_connect_spool(a, leg, &route);
     else if (route.kind == PFL_ROUTE_STREAMS)
         answer_streams(a, leg, route.operator_name);
     else if (route.kind == PFL_ROUTE_KILL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent's sandbox: the service's UNIX socket, TCP to the relays' ports and to name servers,
- * certificates to read again, files without names in the spool's folder; the socket for metrics may
+ * certificates to read again, files without names in the spool's folder, all in the
+ * folder of segments; the socket for metrics may
  * be removed at the end.
  *
  * libc resolves names in threads of the loop. For that /etc is readable (its files hosts,
@@ -60,6 +61,8 @@ static void list_folders(const struct pfl_agent_conf *agent, struct pfl_folders 
     pfl_folders_add_of_file(folders, files->crl_path, PFL_SANDBOX_READ);
     if (agent->pool.dir != NULL)
         pfl_folders_add(folders, agent->pool.dir, PFL_SANDBOX_UNNAMED);
+    if (agent->segments_dir != NULL)
+        pfl_folders_add(folders, agent->segments_dir, PFL_SANDBOX_KEEP);
 }
 
 int pfl_agent_sandbox_enter(const struct pfl_agent_daemon_conf *conf)

@@ -54,14 +54,14 @@ SHELLS = {
     "service": re.compile(r"(port/\w+|daemon|main)\.[ch]$"),
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
-    "agent/daemon": re.compile(r"((alarm|events|join|segment|stream)/)?(\w*port|port_impl|segments_impl|sandbox|daemon|main)\.[ch]$"),
+    "agent/daemon": re.compile(r"((alarm|collect|events|join|order|segment|stream)/)?(\w*port|port_impl|segments_impl|sandbox|daemon|main)\.[ch]$"),
     "collector": re.compile(r"((store|index)/\w+|(\w+/)?\w*port|sandbox|daemon|main)\.[ch]$"),
     "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|fleet_(client|impl|port|run))|collector/collector_conn|host/(ask|\w+_conn|host_recording\w*))\.[ch]$"),
 }
 
 # The folders inside a folder, from the bottom up ("": its own files). A folder uses only those below it.
 FLOORS = {
-    "agent/daemon": ("events", "stream", "alarm", "segment", "join", ""),
+    "agent/daemon": ("events", "stream", "alarm", "segment", "order", "collect", "join", ""),
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
     "collector": ("describe", "store", "index", "retain", "engines", "relay", "order", "pull", "serve", ""),
     "consumer": ("", "clock", "config", "merge", "collector", "host", "report", "recording", "proxy", "ui", "cmd"),

@@ -7,6 +7,7 @@
  *                           happened is printed on stderr
  *   ... pull HOST           the same without input: its direction stays open
  *   ... stall HOST          reads nothing until SIGUSR1
+ *   ... spool HOST          as cat, to the host's spool
  *   ... stray HOST          resumes a stream that there never was
  *
  * Exit status: 0 done, 1 refused or broken (in words on stderr), 2 wrong usage.
@@ -20,6 +21,7 @@
 #include "tunnel/client.h"
 
 #include "base/io/loop.h"
+#include "proto/tunnel/tunnel.h"
 
 #define QUEUE_BYTES (1u << 20)
 #define READ_BYTES  65536u
@@ -105,7 +107,7 @@ static void on_ready(void *user)
 {
     (void)user;
     fprintf(stderr, "ready\n");
-    if (strcmp(mode, "cat") != 0)
+    if (strcmp(mode, "cat") != 0 && strcmp(mode, "spool") != 0)
         return;
     (void)uv_pipe_init(&loop, &input, 0);
     has_input = true;
@@ -160,6 +162,16 @@ static void on_usr1(uv_signal_t *handle, int number)
         pfl_stream_read_start(stream);
 }
 
+static void dial_spool(const struct pfl_stream_conf *conf)
+{
+    char path[128];
+    struct pfl_tunnel_place place = {.path = path, .protocol = PFL_TUNNEL_PROTOCOL_SPOOL};
+
+    (void)snprintf(path, sizeof(path), "/v1/hosts/%s/spool", words[0]);
+    if (pfl_tunnel_client_dial(client, &place, conf, &stream) != 0)
+        abort();
+}
+
 static void open_stream(void)
 {
     static const struct pfl_tunnel_ticket never = {.id = "0123456789abcdef0123456789abcdef"};
@@ -176,7 +188,9 @@ static void open_stream(void)
         .queue_low_bytes = QUEUE_BYTES / 4,
     };
 
-    if (pfl_tunnel_client_connect(client, &target, &conf, &stream) != 0)
+    if (strcmp(mode, "spool") == 0)
+        dial_spool(&conf);
+    else if (pfl_tunnel_client_connect(client, &target, &conf, &stream) != 0)
         abort();
     if (strcmp(mode, "stall") != 0)
         return;

@@ -242,3 +242,12 @@ void pfl_events_tell_trigger(struct pfl_events *self, const char *operator_name,
                    "session", session, "trigger", trigger, "at_ms", (json_int_t)now_ms),
          true);
 }
+
+void pfl_events_report_spool(struct pfl_events *self, const struct pfl_spool_event *spool)
+{
+    tell(self,
+         json_pack("{s:s, s:I, s:I, s:I, s:s}", "kind", "spool", "segments",
+                   (json_int_t)spool->segments, "bytes", (json_int_t)spool->bytes, "oldest_ms",
+                   (json_int_t)spool->oldest_ms, "orders", spool->orders),
+         false);
+}

@@ -31,6 +31,14 @@ PFL_MUST_USE int pfl_events_listen(struct pfl_events *self, const void *relay,
 /* Reports that an operator's request on a stream was judged; `why` NULL: permitted. */
 void pfl_events_tell_request(struct pfl_events *self, const char *operator_name, const char *stream,
                              const char *method, const char *why);
+struct pfl_spool_event {
+    uint64_t segments; /* that wait for a collector, and gaps */
+    uint64_t bytes;
+    uint64_t oldest_ms; /* age */
+    char orders[17];    /* as proto/order/order_set.h writes it */
+};
+/* Reports what waits for a collector. */
+void pfl_events_report_spool(struct pfl_events *self, const struct pfl_spool_event *spool);
 /* Reports that a trigger of an alarm was raised here. */
 void pfl_events_tell_trigger(struct pfl_events *self, const char *operator_name,
                              const char *session, const char *trigger, uint64_t now_ms);

@@ -10,10 +10,7 @@
  * until the next start.
  */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "agent/daemon/segment/segments_impl.h"
 #include "base/log.h"
@@ -239,16 +236,12 @@ static bool is_order(const char *name)
 
 static int read_all(struct reading *reading, each_fn each)
 {
-    int fd = openat(reading->s->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = opendir(reading->s->path);
     const struct dirent *entry;
     int rc = 0;
 
-    if (dir == NULL) {
-        if (fd >= 0)
-            (void)close(fd);
+    if (dir == NULL)
         return PFL_EIO;
-    }
     while (rc == 0 && (entry = readdir(dir)) != NULL) {
         struct pfl_segment_name name;
 

@@ -60,7 +60,6 @@ static void finish(struct pfl_segments *s)
         pfl_mem_free(r);
     }
     pfl_clock_points_fini(&s->clock);
-    pfl_worker_close(s->worker);
     pfl_sha256_free(s->sha256);
     pfl_segment_book_fini(&s->book);
     if (s->dir >= 0)
@@ -693,24 +692,10 @@ bool pfl_segments_has_room(const struct pfl_segments *self)
 
 /* ---- the folder ---- */
 
-static void read_boot_id(struct pfl_segments *s)
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd >= 0 ? read(fd, s->boot_id, sizeof(s->boot_id) - 1) : 0;
-
-    s->boot_id[len > 0 ? len : 0] = '\0';
-    s->boot_id[strcspn(s->boot_id, "\n")] = '\0';
-    if (fd >= 0)
-        (void)close(fd);
-}
-
 static int prepare(struct pfl_segments *s)
 {
     int rc = pfl_sha256_new(&s->sha256);
 
-    if (rc == 0)
-        rc = pfl_worker_open(&(struct pfl_worker_conf){.loop = s->conf.loop, .threads_max = 1},
-                             &s->worker);
     if (rc != 0)
         return rc;
     s->dir = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -742,7 +727,8 @@ int pfl_segments_open(const struct pfl_segments_conf *conf, struct pfl_segments 
     (void)snprintf(s->path, sizeof(s->path), "%s", conf->dir);
     pfl_list_init(&s->runs);
     pfl_segment_book_init(&s->book, &conf->quota);
-    read_boot_id(s);
+    s->worker = conf->worker;
+    (void)snprintf(s->boot_id, sizeof(s->boot_id), "%s", conf->boot_id);
     rc = prepare(s);
     if (rc != 0) {
         int error = errno;

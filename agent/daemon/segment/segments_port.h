@@ -22,11 +22,14 @@
 #define PFL_SEGMENTS_SETTLE_MS   30000u /* a run without end is over when nothing changed so long */
 
 struct pfl_segments;
+struct pfl_worker;
 struct pfl_segments_op; /* a request that the disk is at work on */
 
 struct pfl_segments_conf {
     uv_loop_t *loop;
     const char *dir;
+    struct pfl_worker *worker;      /* of one thread; borrowed until on_closed */
+    const char *boot_id;            /* of this boot; borrowed during open */
     struct pfl_segment_quota quota; /* of all */
     uint64_t tick_ms;               /* how often the index is read; 0: 1000 */
     uint64_t settle_ms;             /* 0: PFL_SEGMENTS_SETTLE_MS */

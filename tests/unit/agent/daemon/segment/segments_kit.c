@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/io/loop.h"
+#include "base/io/worker.h"
 #include "proto/unpack.h"
 
 #define TICK_MS   2u
@@ -62,6 +63,7 @@ void kit_open(struct kit *kit, const struct pfl_segment_quota *quota)
 {
     struct pfl_segments_conf conf = {.loop = &kit->loop,
                                      .dir = kit->dir,
+                                     .boot_id = "0f0e",
                                      .quota = *quota,
                                      .tick_ms = TICK_MS,
                                      .settle_ms = SETTLE_MS,
@@ -70,6 +72,11 @@ void kit_open(struct kit *kit, const struct pfl_segment_quota *quota)
 
     assert_int_equal(pfl_loop_init(&kit->loop), 0);
     kit->is_closed = false;
+    assert_int_equal(
+        pfl_worker_open(&(struct pfl_worker_conf){.loop = &kit->loop, .threads_max = 1},
+                        &kit->worker),
+        0);
+    conf.worker = kit->worker;
     assert_int_equal(pfl_segments_open(&conf, &kit->segments), 0);
 }
 
@@ -78,6 +85,8 @@ void kit_close(struct kit *kit)
     pfl_segments_close(kit->segments);
     (void)uv_run(&kit->loop, UV_RUN_DEFAULT);
     assert_true(kit->is_closed);
+    pfl_worker_close(kit->worker);
+    (void)uv_run(&kit->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&kit->loop), 0);
 }
 

@@ -10,6 +10,7 @@
 struct kit {
     uv_loop_t loop;
     struct pfl_segments *segments;
+    struct pfl_worker *worker;
     char dir[64];
     bool is_closed;
 };

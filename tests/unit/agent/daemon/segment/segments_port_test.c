@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/io/loop.h"
+#include "base/io/worker.h"
 #include "perfleet/segment.pb-c.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/agent/daemon/segment/segments_kit.h"
@@ -294,16 +295,22 @@ static void a_link_is_not_followed(void **state)
 
 static int open_and_close(void *arg)
 {
-    struct pfl_segments_conf conf = {.dir = kit.dir};
+    struct pfl_segments_conf conf = {.dir = kit.dir, .boot_id = "0f0e"};
+    struct pfl_worker_conf worker = {.threads_max = 1};
     uv_loop_t loop;
     int rc;
 
     (void)arg;
     assert_int_equal(pfl_loop_init(&loop), 0);
-    conf.loop = &loop;
-    rc = pfl_segments_open(&conf, &kit.segments);
-    if (rc == 0)
-        pfl_segments_close(kit.segments);
+    conf.loop = worker.loop = &loop;
+    rc = pfl_worker_open(&worker, &conf.worker);
+    if (rc == 0) {
+        rc = pfl_segments_open(&conf, &kit.segments);
+        if (rc == 0)
+            pfl_segments_close(kit.segments);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        pfl_worker_close(conf.worker);
+    }
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
     return rc;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The orders that this host was given: bounded, checked, judged with what their orderers may do
+ * here, each with its state. It decides whether an order is to run now. Pure.
+ */
+#ifndef PFL_AGENT_ORDER_BOOK_H
+#define PFL_AGENT_ORDER_BOOK_H
+
+#include "base/buf.h"
+#include "perfleet/spool.pb-c.h"
+#include "proto/order/order.h"
+
+#define PFL_ORDERS_MAX         64u
+#define PFL_ORDERS_OF_ORDERER  16u
+#define PFL_ORDER_RUNS_MAX     16u /* of a schedule, known beforehand */
+#define PFL_ORDER_FILE_BYTES   (PFL_ORDER_MAX_BYTES + 8192u)
+#define PFL_ORDER_REASON_BYTES 384u
+
+struct pfl_host_order {
+    Perfleet__HostOrder *kept;    /* owned; checked */
+    struct pfl_order_terms terms; /* of it */
+    Perfleet__HostOrderState__State state;
+    char why[PFL_ORDER_REASON_BYTES];
+    uint64_t since_unix_ms;
+};
+
+struct pfl_order_book {
+    struct pfl_host_order *orders[PFL_ORDERS_MAX]; /* owned */
+    size_t len;
+};
+
+/* Whether an order is to run now. */
+struct pfl_order_choice {
+    Perfleet__HostOrderState__State state; /* RUNNING: yes; else what it is instead */
+    uint64_t end_unix_ms;                  /* of the run; 0: endless */
+    const char *why;                       /* static; "" */
+};
+
+void pfl_order_book_fini(struct pfl_order_book *self); /* legal on zeroed memory */
+/*
+ * Takes `order` in every case. PFL_EINVAL, PFL_EPERM (the role does not permit it), PFL_ELIMIT:
+ * `ret_why` (PFL_ORDER_REASON_BYTES) is a sentence; PFL_ENOMEM. What was done of an order of the
+ * same generation stays known. *ret_is_new: not the one that was there, and its run ends.
+ */
+PFL_MUST_USE int pfl_order_book_put(struct pfl_order_book *self, Perfleet__HostOrder *order,
+                                    char *ret_why, struct pfl_host_order **ret_order,
+                                    bool *ret_is_new);
+struct pfl_host_order *pfl_order_book_find(const struct pfl_order_book *self, const char *orderer,
+                                           const char *name);
+void pfl_order_book_remove(struct pfl_order_book *self, struct pfl_host_order *order);
+/* As proto/order/order_set.h has it. */
+uint64_t pfl_order_book_hash(const struct pfl_order_book *self);
+
+/* False: `ret_why` says what the role does not permit. */
+bool pfl_order_is_allowed(const struct pfl_host_order *order, char *ret_why);
+void pfl_order_choice(const struct pfl_host_order *order, uint64_t now_unix_ms,
+                      struct pfl_order_choice *ret_choice);
+/* True if it has changed. */
+bool pfl_order_enter(struct pfl_host_order *order, Perfleet__HostOrderState__State state,
+                     const char *why, uint64_t now_unix_ms);
+/* The request that starts a run, which writes to `path` and ends after `duration_ms` (0: never).
+ * PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_order_encode_run(const struct pfl_host_order *order, const char *path,
+                                      uint64_t duration_ms, struct pfl_buf *out);
+
+#endif

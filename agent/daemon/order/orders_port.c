@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orders at work: see orders_port.h.
+ *
+ *     tick: choice of each order --> IDLE --> STARTING --> RUNNING --> STOPPING --> IDLE
+ *
+ * Happy path: an order that is to run gets a run in the folder of segments and a connection to the
+ * service: EnableTracing, and GetTraceStats as a fence. When the choice ends: DisableTracing, and
+ * the connection is closed when the session has ended. Failures: the order waits and is tried again
+ * after a growing time; its state has the reason. Ownership: the book, a session for each order
+ * that has one, until its connection is closed. Limits: the book's.
+ */
+#include "agent/daemon/order/orders_port.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "perfetto/consumer_port.fields.h"
+#include "proto/order/order_set.h"
+#include "proto/unpack.h"
+#include "tunnel/backoff.h"
+#include "tunnel/service_conn.h"
+
+#define TICK_MS       1000u
+#define NS_PER_MS     UINT64_C(1000000)
+#define REQUEST_BYTES (PFL_ORDER_MAX_BYTES + 16384u)
+#define NAME_BYTES    64u
+#define LABELS_MAX    64u
+
+#define WAITING PERFLEET__HOST_ORDER_STATE__STATE__WAITING
+#define RUNNING PERFLEET__HOST_ORDER_STATE__STATE__RUNNING
+#define REFUSED PERFLEET__HOST_ORDER_STATE__STATE__REFUSED
+#define ENDED   PERFLEET__HOST_ORDER_STATE__STATE__ENDED
+
+enum session_state {
+    SESSION_STARTING, /* waits for the fence */
+    SESSION_RUNNING,  /* waits for its end */
+    SESSION_STOPPING, /* waits for the answer to DisableTracing */
+};
+
+/* Of an order; the order may be gone while it stops. */
+struct session {
+    struct pfl_list node;
+    struct pfl_orders *orders;
+    enum session_state state;
+    struct pfl_service_conn *conn; /* owned until its on_closed */
+    struct pfl_buf request;
+    uint64_t begun_ms;
+    uint64_t stop_ms; /* closed then */
+    uint32_t generation;
+    char orderer[PFL_IDENTITY_NAME_BYTES];
+    char name[PFL_IDENTITY_NAME_BYTES];
+    char id[PFL_SEGMENT_ID_BYTES];
+    char why[PFL_ORDER_REASON_BYTES]; /* it ended */
+};
+
+/* When an order may be tried again. */
+struct retry {
+    struct pfl_backoff backoff;
+    uint64_t at_ms;
+    char orderer[PFL_IDENTITY_NAME_BYTES];
+    char name[PFL_IDENTITY_NAME_BYTES];
+};
+
+struct pfl_orders {
+    struct pfl_orders_conf conf;
+    struct pfl_order_book book;
+    struct pfl_list sessions;
+    struct retry retries[PFL_ORDERS_MAX]; /* as the book's orders fill it */
+    uv_timer_t timer;
+    int dir;
+    bool is_closing;
+    bool is_timer_open;
+};
+
+static uint64_t now_unix_ms(void)
+{
+    return pfl_clock_now_ns(PFL_CLOCK_REALTIME) / NS_PER_MS;
+}
+
+static void on_changed(struct pfl_orders *o)
+{
+    if (!o->is_closing && o->conf.on_changed != NULL)
+        o->conf.on_changed(o->conf.user);
+}
+
+static void enter(struct pfl_orders *o, struct pfl_host_order *order,
+                  Perfleet__HostOrderState__State state, const char *why)
+{
+    if (!pfl_order_enter(order, state, why, now_unix_ms()))
+        return;
+    pfl_log_info("order", "orderer=%s name=%s state=%s why=%s", order->kept->orderer,
+                 order->kept->order->name,
+                 protobuf_c_enum_descriptor_get_value(
+                     &perfleet__host_order_state__state__descriptor, (int)state)
+                     ->name,
+                 pfl_log_quote_str(why));
+    on_changed(o);
+}
+
+/* ---- files ---- */
+
+static void put_file_name(const Perfleet__HostOrder *order, char dst[NAME_BYTES])
+{
+    struct pfl_order_key key = {.orderer = order->orderer, .name = order->order->name};
+    char hash[PFL_ORDER_SET_TEXT_BYTES];
+
+    pfl_order_set_write(pfl_order_set_hash(&key, 1), hash);
+    (void)snprintf(dst, NAME_BYTES, "%s" PFL_SEGMENT_ORDER_SUFFIX, hash);
+}
+
+static int write_bytes(int fd, struct pfl_span bytes)
+{
+    while (bytes.len > 0) {
+        ssize_t n = write(fd, bytes.data, bytes.len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return PFL_EIO;
+        bytes = pfl_span_of(bytes.data + n, bytes.len - (size_t)n);
+    }
+    return fsync(fd) == 0 ? 0 : PFL_EIO;
+}
+
+static int write_file(const struct pfl_orders *o, const char *name, struct pfl_span bytes)
+{
+    char half[NAME_BYTES + 8];
+    int fd;
+    int rc;
+
+    (void)snprintf(half, sizeof(half), ".%s", name);
+    (void)unlinkat(o->dir, half, 0);
+    fd = openat(o->dir, half, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return PFL_EIO;
+    rc = write_bytes(fd, bytes);
+    (void)close(fd);
+    if (rc == 0 && (renameat(o->dir, half, o->dir, name) != 0 || fsync(o->dir) != 0))
+        rc = PFL_EIO;
+    if (rc != 0)
+        (void)unlinkat(o->dir, half, 0);
+    return rc;
+}
+
+static int keep(const struct pfl_orders *o, const struct pfl_host_order *order)
+{
+    char name[NAME_BYTES];
+    struct pfl_buf bytes;
+    int rc;
+
+    put_file_name(order->kept, name);
+    pfl_buf_init(&bytes, 2 * PFL_ORDER_FILE_BYTES);
+    rc = pfl_proto_pack(&order->kept->base, &bytes);
+    if (rc == 0)
+        rc = write_file(o, name, pfl_buf_get(&bytes));
+    pfl_buf_fini(&bytes);
+    return rc;
+}
+
+static int parse_file(struct pfl_orders *o, const char *name, struct pfl_span bytes)
+{
+    char why[PFL_ORDER_REASON_BYTES];
+    char right_name[NAME_BYTES] = "";
+    struct pfl_host_order *order;
+    ProtobufCMessage *message;
+    Perfleet__HostOrder *kept;
+    bool is_new;
+    int rc = pfl_proto_unpack(&perfleet__host_order__descriptor, bytes, &message);
+
+    if (rc != 0)
+        return rc;
+    kept = (Perfleet__HostOrder *)message;
+    if (kept->orderer != NULL && kept->order != NULL && kept->order->name != NULL)
+        put_file_name(kept, right_name);
+    if (strcmp(name, right_name) != 0) {
+        pfl_proto_free(message);
+        return PFL_EPARSE;
+    }
+    return pfl_order_book_put(&o->book, kept, why, &order, &is_new);
+}
+
+/* One that makes no sense, or is another user's, is removed. */
+static int read_file(struct pfl_orders *o, const char *name, uint8_t *room)
+{
+    int fd = openat(o->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    ssize_t len = -1;
+    int rc = PFL_EPARSE;
+
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+        st.st_uid == geteuid() && st.st_size <= (off_t)PFL_ORDER_FILE_BYTES)
+        len = read(fd, room, PFL_ORDER_FILE_BYTES);
+    if (fd >= 0)
+        (void)close(fd);
+    if (len > 0)
+        rc = parse_file(o, name, pfl_span_of(room, (size_t)len));
+    if (rc == 0 || rc == PFL_ENOMEM)
+        return rc;
+    if (rc == PFL_EPERM)
+        return 0; /* the role permits it no more: the collector puts it again, or removes it */
+    pfl_log_warn("order-not-restored", "file=%s reason=\"%s\"", pfl_log_quote_str(name),
+                 pfl_err_str(rc));
+    (void)unlinkat(o->dir, name, 0);
+    return 0;
+}
+
+static int read_folder(struct pfl_orders *o)
+{
+    DIR *dir = opendir(o->conf.dir);
+    uint8_t *room = pfl_mem_alloc(PFL_ORDER_FILE_BYTES);
+    const struct dirent *entry;
+    int rc = room != NULL ? 0 : PFL_ENOMEM;
+
+    if (dir == NULL)
+        rc = PFL_EIO;
+    while (rc == 0 && (entry = readdir(dir)) != NULL) {
+        size_t len = strlen(entry->d_name);
+
+        if (entry->d_name[0] != '.' && len > strlen(PFL_SEGMENT_ORDER_SUFFIX) &&
+            strcmp(entry->d_name + len - strlen(PFL_SEGMENT_ORDER_SUFFIX),
+                   PFL_SEGMENT_ORDER_SUFFIX) == 0)
+            rc = read_file(o, entry->d_name, room);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    pfl_mem_free(room);
+    return rc;
+}
+
+/* ---- sessions ---- */
+
+static void finish(struct pfl_orders *o)
+{
+    if (!o->is_closing || o->is_timer_open || !pfl_list_is_empty(&o->sessions))
+        return;
+    pfl_order_book_fini(&o->book);
+    (void)close(o->dir);
+    o->conf.on_closed(o->conf.user);
+    pfl_mem_free(o);
+}
+
+static struct session *find_session(const struct pfl_orders *o, const char *orderer,
+                                    const char *name)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &o->sessions) {
+        struct session *s = PFL_CONTAINER_OF(it, struct session, node);
+
+        if (strcmp(s->orderer, orderer) == 0 && strcmp(s->name, name) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+static struct pfl_host_order *order_of(const struct session *s)
+{
+    return pfl_order_book_find(&s->orders->book, s->orderer, s->name);
+}
+
+/* A slot for each order; those of orders that are gone are used again. NULL: none. */
+static struct retry *find_retry(struct pfl_orders *o, const char *orderer, const char *name)
+{
+    struct retry *free_one = NULL;
+
+    for (size_t i = 0; i < PFL_ORDERS_MAX; i++) {
+        struct retry *r = &o->retries[i];
+
+        if (strcmp(r->orderer, orderer) == 0 && strcmp(r->name, name) == 0)
+            return r;
+        if (r->name[0] == '\0' || pfl_order_book_find(&o->book, r->orderer, r->name) == NULL)
+            free_one = r;
+    }
+    if (free_one != NULL) {
+        *free_one = (struct retry){.at_ms = 0};
+        (void)snprintf(free_one->orderer, sizeof(free_one->orderer), "%s", orderer);
+        (void)snprintf(free_one->name, sizeof(free_one->name), "%s", name);
+    }
+    return free_one;
+}
+
+static void retry_later(struct pfl_orders *o, struct pfl_host_order *order, uint64_t lived_ms,
+                        const char *why)
+{
+    struct retry *r = find_retry(o, order->kept->orderer, order->kept->order->name);
+    uint64_t random = 0;
+
+    (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
+    if (r != NULL) {
+        if (lived_ms != 0)
+            pfl_backoff_lived(&r->backoff, lived_ms);
+        r->at_ms = uv_now(o->conf.loop) + pfl_backoff_next(&r->backoff, random);
+    }
+    enter(o, order, WAITING, why);
+}
+
+static void on_conn_closed(void *user)
+{
+    struct session *s = user;
+    struct pfl_orders *o = s->orders;
+    struct pfl_host_order *order = order_of(s);
+    struct pfl_order_choice choice;
+    uint64_t lived_ms = s->state == SESSION_STARTING ? 0 : uv_now(o->conf.loop) - s->begun_ms + 1;
+
+    pfl_segments_end_run(o->conf.segments, s->id);
+    if (order != NULL && !o->is_closing && s->state != SESSION_STOPPING) {
+        pfl_order_choice(order, now_unix_ms(), &choice);
+        if (choice.state == RUNNING)
+            retry_later(o, order, lived_ms,
+                        s->why[0] != '\0' ? s->why : "the tracing service ended the connection");
+    }
+    pfl_list_remove(&s->node);
+    pfl_buf_fini(&s->request);
+    pfl_mem_free(s);
+    finish(o);
+}
+
+static int on_ended(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct session *s = user;
+    struct pfl_reader r = pfl_reader_of(reply->body);
+    struct pfl_field f;
+
+    if (!reply->success)
+        (void)snprintf(s->why, sizeof(s->why), "the service refuses the session: %.200s",
+                       pfl_log_quote((const char *)reply->why.data, reply->why.len));
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == ENABLE_TRACING_RESPONSE__ERROR && f.type == PFL_WIRE_BYTES && f.bytes.len != 0)
+            (void)snprintf(s->why, sizeof(s->why), "the service ended the session: %.300s",
+                           pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
+    }
+    if (s->why[0] == '\0')
+        (void)snprintf(s->why, sizeof(s->why), "the service ended the session");
+    pfl_service_conn_close(s->conn);
+    return 0;
+}
+
+static int on_fence(void *user, const struct pfl_rpc_reply *reply)
+{
+    struct session *s = user;
+    struct pfl_host_order *order = order_of(s);
+
+    if (s->state != SESSION_STARTING || !reply->success || order == NULL)
+        return 0;
+    s->state = SESSION_RUNNING;
+    s->begun_ms = uv_now(s->orders->conf.loop);
+    enter(s->orders, order, RUNNING, "");
+    if (!order->kept->has_begun_unix_ms) {
+        order->kept->has_begun_unix_ms = 1;
+        order->kept->begun_unix_ms = now_unix_ms();
+        (void)!keep(s->orders, order);
+    }
+    return 0;
+}
+
+static void on_bound(void *user)
+{
+    struct session *s = user;
+    int rc =
+        pfl_service_conn_invoke(s->conn, "EnableTracing", pfl_buf_get(&s->request), on_ended, s);
+
+    pfl_buf_fini(&s->request);
+    if (rc == 0)
+        rc = pfl_service_conn_invoke(s->conn, "GetTraceStats", pfl_span_of(NULL, 0), on_fence, s);
+    if (rc == 0)
+        return;
+    (void)snprintf(s->why, sizeof(s->why), "%s",
+                   rc == PFL_ELIMIT ? "its config is too large for the service's protocol"
+                                    : "the service lacks a method, or the agent has no memory");
+    pfl_service_conn_close(s->conn);
+}
+
+static int on_disabled(void *user, const struct pfl_rpc_reply *reply)
+{
+    (void)user;
+    (void)reply; /* the answer to EnableTracing follows, when the files are written */
+    return 0;
+}
+
+static void stop(struct session *s)
+{
+    if (s->state == SESSION_STOPPING)
+        return;
+    if (s->state == SESSION_STARTING ||
+        pfl_service_conn_invoke(s->conn, "DisableTracing", pfl_span_of(NULL, 0), on_disabled, s) !=
+            0)
+        pfl_service_conn_close(s->conn);
+    s->state = SESSION_STOPPING;
+    s->stop_ms = uv_now(s->orders->conf.loop) + PFL_ORDERS_STOP_MS;
+}
+
+/* The note that all segments of the run have in common. */
+static int begin_run(struct pfl_orders *o, const struct pfl_host_order *order, struct session *s)
+{
+    struct pfl_segment_quota quota = {order->terms.quota_bytes, order->terms.quota_age_ms};
+    Perfleet__Segment note = PERFLEET__SEGMENT__INIT;
+    char *labels[LABELS_MAX];
+    char version[] = PFL_VERSION;
+
+    note.orderer = order->kept->orderer;
+    note.order = order->kept->order->name;
+    note.collector = order->kept->collector;
+    note.retention = order->kept->order->retention;
+    note.has_priority = note.has_generation = 1;
+    note.priority = order->terms.priority;
+    note.generation = order->kept->generation;
+    note.agent_version = version;
+    note.label = labels;
+    for (; note.n_label < o->conf.labels_len && note.n_label < LABELS_MAX; note.n_label++)
+        memcpy(&labels[note.n_label], &o->conf.labels[note.n_label], sizeof(labels[0]));
+    return pfl_segments_begin_run(o->conf.segments, &note, &quota, s->id);
+}
+
+static int open_session(struct pfl_orders *o, const struct pfl_host_order *order,
+                        uint64_t duration_ms, struct session *s)
+{
+    struct pfl_service_conn_conf conf = {.loop = o->conf.loop,
+                                         .socket = o->conf.socket,
+                                         .on_bound = on_bound,
+                                         .on_closed = on_conn_closed,
+                                         .user = s};
+    char path[640];
+    int rc = begin_run(o, order, s);
+
+    if (rc != 0)
+        return rc;
+    pfl_segments_get_path(o->conf.segments, s->id, path, sizeof(path));
+    rc = pfl_order_encode_run(order, path, duration_ms, &s->request);
+    if (rc == 0)
+        rc = pfl_service_conn_open(&conf, &s->conn);
+    if (rc != 0)
+        pfl_segments_end_run(o->conf.segments, s->id);
+    return rc;
+}
+
+static void start(struct pfl_orders *o, struct pfl_host_order *order, uint64_t duration_ms)
+{
+    struct session *s = pfl_mem_zalloc(sizeof(*s));
+    int rc = PFL_ENOMEM;
+
+    if (s != NULL) {
+        s->orders = o;
+        s->generation = order->kept->generation;
+        (void)snprintf(s->orderer, sizeof(s->orderer), "%s", order->kept->orderer);
+        (void)snprintf(s->name, sizeof(s->name), "%s", order->kept->order->name);
+        pfl_buf_init(&s->request, REQUEST_BYTES);
+        rc = open_session(o, order, duration_ms, s);
+    }
+    if (rc == 0) {
+        pfl_list_append(&o->sessions, &s->node);
+        return;
+    }
+    if (s != NULL)
+        pfl_buf_fini(&s->request);
+    pfl_mem_free(s);
+    retry_later(o, order, 0,
+                rc == PFL_ELIMIT   ? "the folder of segments is full"
+                : rc == PFL_ENOMEM ? "the agent is out of memory"
+                                   : "the tracing service does not answer");
+}
+
+/* ---- the tick ---- */
+
+static void start_if_due(struct pfl_orders *o, struct pfl_host_order *order,
+                         const struct pfl_order_choice *choice)
+{
+    char why[PFL_ORDER_REASON_BYTES] = "";
+    struct retry *r = find_retry(o, order->kept->orderer, order->kept->order->name);
+    uint64_t now_ms = now_unix_ms();
+
+    if (!pfl_order_is_allowed(order, why))
+        enter(o, order, REFUSED, why);
+    else if (!pfl_segments_has_room(o->conf.segments))
+        enter(o, order, WAITING, "the disk of the segments is full");
+    else if (r == NULL || r->at_ms <= uv_now(o->conf.loop))
+        start(o, order, choice->end_unix_ms > now_ms ? choice->end_unix_ms - now_ms : 0);
+}
+
+static void look_at(struct pfl_orders *o, struct pfl_host_order *order)
+{
+    struct session *s = find_session(o, order->kept->orderer, order->kept->order->name);
+    struct pfl_order_choice choice;
+
+    pfl_order_choice(order, now_unix_ms(), &choice);
+    if (choice.state == ENDED && !order->kept->is_done) {
+        order->kept->has_is_done = order->kept->is_done = 1;
+        (void)!keep(o, order);
+    }
+    if (s != NULL && (choice.state != RUNNING || s->generation != order->kept->generation ||
+                      !pfl_segments_has_room(o->conf.segments)))
+        stop(s);
+    if (choice.state != RUNNING)
+        enter(o, order, choice.state, choice.why);
+    else if (s == NULL)
+        start_if_due(o, order, &choice);
+    else if (s->state == SESSION_STOPPING)
+        enter(o, order, WAITING, "its session before is ending");
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct pfl_orders *o = timer->data;
+    struct pfl_list *it;
+
+    for (size_t i = 0; i < o->book.len; i++)
+        look_at(o, o->book.orders[i]);
+    PFL_LIST_EACH (it, &o->sessions) {
+        struct session *s = PFL_CONTAINER_OF(it, struct session, node);
+
+        if (order_of(s) == NULL)
+            stop(s);
+        if (s->state == SESSION_STOPPING && uv_now(o->conf.loop) >= s->stop_ms)
+            pfl_service_conn_close(s->conn);
+    }
+}
+
+/* ---- from outside ---- */
+
+static void set_quota(struct pfl_orders *o, const struct pfl_host_order *order)
+{
+    struct pfl_segment_quota quota = {order->terms.quota_bytes, order->terms.quota_age_ms};
+
+    pfl_segments_set_quota(o->conf.segments, order->kept->orderer, order->kept->order->name,
+                           &quota);
+}
+
+int pfl_orders_put(struct pfl_orders *self, Perfleet__HostOrder *order, char *ret_why)
+{
+    struct pfl_host_order *in_book;
+    struct session *s;
+    bool is_new;
+    int rc = pfl_order_book_put(&self->book, order, ret_why, &in_book, &is_new);
+
+    if (rc != 0)
+        return rc;
+    set_quota(self, in_book);
+    rc = keep(self, in_book);
+    if (rc != 0) {
+        (void)snprintf(ret_why, PFL_ORDER_REASON_BYTES,
+                       "the host's agent cannot keep the order on its disk");
+        s = find_session(self, in_book->kept->orderer, in_book->kept->order->name);
+        if (s != NULL)
+            stop(s);
+        pfl_order_book_remove(&self->book, in_book);
+        return rc;
+    }
+    if (is_new) {
+        pfl_log_info("order-put", "orderer=%s name=%s generation=%u collector=%s",
+                     in_book->kept->orderer, in_book->kept->order->name, in_book->kept->generation,
+                     in_book->kept->collector);
+        on_changed(self);
+    }
+    look_at(self, in_book);
+    return 0;
+}
+
+int pfl_orders_remove(struct pfl_orders *self, const char *collector, const char *orderer,
+                      const char *name)
+{
+    struct pfl_host_order *order = pfl_order_book_find(&self->book, orderer, name);
+    struct session *s = find_session(self, orderer, name);
+    char file[NAME_BYTES];
+
+    if (order == NULL)
+        return PFL_ENOENT;
+    if (strcmp(order->kept->collector, collector) != 0)
+        return PFL_EPERM;
+    put_file_name(order->kept, file);
+    (void)unlinkat(self->dir, file, 0);
+    pfl_log_info("order-removed", "orderer=%s name=%s", orderer, name);
+    pfl_order_book_remove(&self->book, order);
+    if (s != NULL)
+        stop(s);
+    on_changed(self);
+    return 0;
+}
+
+int pfl_orders_each(const struct pfl_orders *self, const char *collector,
+                    int (*each)(void *user, const Perfleet__HostOrderState *state), void *user)
+{
+    uint64_t now_ms = now_unix_ms();
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < self->book.len; i++) {
+        struct pfl_host_order *o = self->book.orders[i];
+        Perfleet__HostOrderState state = PERFLEET__HOST_ORDER_STATE__INIT;
+        struct pfl_segment_sums sums;
+
+        if (strcmp(o->kept->collector, collector) != 0)
+            continue;
+        pfl_segments_sum(self->conf.segments, o->kept->orderer, o->kept->order->name, &sums);
+        state.orderer = o->kept->orderer;
+        state.name = o->kept->order->name;
+        state.has_generation = state.has_state = state.has_since_unix_ms = 1;
+        state.generation = o->kept->generation;
+        state.state = o->state;
+        state.why = o->why;
+        state.since_unix_ms = o->since_unix_ms;
+        state.has_behind_segments = state.has_behind_bytes = state.has_behind_ms = 1;
+        state.behind_segments = sums.segments;
+        state.behind_bytes = sums.bytes;
+        if (sums.oldest_unix_ns != 0 && now_ms > sums.oldest_unix_ns / NS_PER_MS)
+            state.behind_ms = now_ms - sums.oldest_unix_ns / NS_PER_MS;
+        rc = each(user, &state);
+    }
+    return rc;
+}
+
+uint64_t pfl_orders_hash(const struct pfl_orders *self)
+{
+    return pfl_order_book_hash(&self->book);
+}
+
+void pfl_orders_count(const struct pfl_orders *self, unsigned *ret_all, unsigned *ret_running)
+{
+    *ret_all = (unsigned)self->book.len;
+    *ret_running = 0;
+    for (size_t i = 0; i < self->book.len; i++)
+        *ret_running += self->book.orders[i]->state == RUNNING;
+}
+
+/* ---- opening ---- */
+
+int pfl_orders_open(const struct pfl_orders_conf *conf, struct pfl_orders **ret_orders)
+{
+    struct pfl_orders *o = pfl_mem_zalloc(sizeof(*o));
+    int rc;
+
+    if (o == NULL)
+        return PFL_ENOMEM;
+    o->conf = *conf;
+    pfl_list_init(&o->sessions);
+    o->dir = open(conf->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = o->dir >= 0 ? read_folder(o) : PFL_EIO;
+    if (rc != 0) {
+        pfl_order_book_fini(&o->book);
+        if (o->dir >= 0)
+            (void)close(o->dir);
+        pfl_mem_free(o);
+        return rc;
+    }
+    for (size_t i = 0; i < o->book.len; i++)
+        set_quota(o, o->book.orders[i]);
+    (void)uv_timer_init(conf->loop, &o->timer);
+    o->timer.data = o;
+    o->is_timer_open = true;
+    (void)uv_timer_start(&o->timer, on_tick, 0, conf->tick_ms != 0 ? conf->tick_ms : TICK_MS);
+    *ret_orders = o;
+    return 0;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct pfl_orders *o = handle->data;
+
+    o->is_timer_open = false;
+    finish(o);
+}
+
+void pfl_orders_close(struct pfl_orders *self)
+{
+    struct pfl_list *it;
+
+    if (self->is_closing)
+        return;
+    self->is_closing = true;
+    uv_close((uv_handle_t *)&self->timer, on_timer_closed);
+    PFL_LIST_EACH (it, &self->sessions)
+        pfl_service_conn_close(PFL_CONTAINER_OF(it, struct session, node)->conn);
+}

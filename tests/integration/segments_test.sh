@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2153,SC2154
+# A host keeps an order: its segments wait in the agent's folder until a collector took them, whatever is killed.
+. "$(dirname "$0")/lib.sh"
+
+make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
+mkdir -p "$WORK/one" "$WORK/spool" "$WORK/pulled"
+use_service one
+start_perfleetd() {
+    start one "$BIN/perfleetd" --output-dir "$WORK/spool"
+    SERVICE_PID=$STARTED
+    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
+}
+start_host_agent() {
+    start_agent one --segments-dir "$WORK/spool" "$@"
+    AGENT_PID=$STARTED
+}
+start_perfleetd || { check "perfleetd opens its sockets" false; finish; }
+start example "$BIN/perfleet-example" --rate 1000
+check "the example registers" wait_for_source "$EXAMPLE_SOURCE" 1
+start_host_agent
+spool() {
+    timeout 100 python3 -B "$ROOT/tests/support/spool_peer.py" "$PFL_BUILD/tests/tunnel_client" "$RELAY" test "$WORK/pki/ca.pem" \
+        "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" spool one -- "$@" 2>>"$WORK/spool.log"
+}
+cat >"$WORK/order.pbtx" <<END
+buffers { size_kb: 4096 fill_policy: RING_BUFFER }
+data_sources { config { name: "$EXAMPLE_SOURCE" } }
+END
+"$PFL_BUILD/tests/config_encode" <"$WORK/order.pbtx" >"$WORK/order.bin"
+order_is() { spool orders | grep -q "^me web $1"; }
+has_segments() { [ "$(spool list | grep -c bytes=)" -ge "$1" ]; }
+check "an agent that is connected takes an order" wait_for 30 spool put web "$WORK/order.bin" 1000
+check "the order runs" wait_for 30 order_is running
+check "its segments wait for the collector" wait_for 60 has_segments 2
+check "the relay knows what waits" wait_for 30 says '"segments":[1-9]' \
+    "$PFL_BUILD/tests/tunnel_client" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" call GET /v1/spools
+check "they are read, verified and released" spool pull "$WORK/pulled"
+opens_alone() {
+    local file
+    for file in "$WORK"/pulled/*.pftrace; do
+        $CHECK "$file" --min-packets 1 || return
+    done
+}
+check "each opens alone" opens_alone
+for who in AGENT SERVICE AGENT; do
+    pid=${who}_PID
+    kill -9 "${!pid}"
+    wait_for 20 is_gone "${!pid}"
+    if [ $who = AGENT ]; then start_host_agent; else rm -f "$WORK"/one/*.sock; start_perfleetd; fi
+    check "after kill -9 of the ${who,,} the order runs again" wait_for 60 order_is running
+    check "and has new segments" wait_for 60 has_segments 2
+done
+one_has_no_hole() { # every number of each run, from 1 to its highest
+    local id numbers
+    for id in $(cut -d' ' -f1 "$WORK/given" | sort -u); do
+        numbers=$(grep "^$id" "$WORK/given" | cut -d' ' -f2 | sort -nu)
+        [ "$(head -1 <<<"$numbers")" -eq 1 ] && [ "$(tail -1 <<<"$numbers")" -eq "$(wc -l <<<"$numbers")" ] || return
+    done
+}
+check "the order is removed" spool remove web
+is_drained() { spool pull "$WORK/pulled" && [ -z "$(ls "$WORK/spool")" ]; }
+check "all is taken, and nothing is left in the folder" wait_for 120 is_drained
+ls "$WORK/pulled" | sed 's/\./ /; s/\.pftrace//' >"$WORK/given"
+check "of every run all numbers were given out" one_has_no_hole
+check "an order without a valid name is refused with a sentence" \
+    says 'refused 400' spool put 'no name' "$WORK/order.bin" 1000
+finish

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The book of orders: what is refused, what replaces what, and when an order is to run. */
+#include "agent/daemon/order/order_book.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "proto/unpack.h"
+#include "tests/support/sweep.h"
+
+#define CONFIG                                                                                     \
+    "select {} config { buffers { size_kb: 64 } data_sources { config { name: \"x\" } } } "
+
+static struct pfl_order_book book;
+static char why[PFL_ORDER_REASON_BYTES];
+
+static Perfleet__HostOrder *make(const char *orderer, const char *text, uint32_t generation)
+{
+    Perfleet__HostOrder *order = pfl_mem_zalloc(sizeof(*order));
+    char order_why[PFL_ORDER_WHY_BYTES];
+
+    assert_non_null(order);
+    perfleet__host_order__init(order);
+    assert_int_equal(
+        pfl_order_parse(pfl_span_of(text, strlen(text)), PFL_ORDER_PLAIN, &order->order, order_why),
+        0);
+    order->orderer = pfl_mem_strdup(orderer);
+    order->collector = pfl_mem_strdup("keeper");
+    order->has_generation = 1;
+    order->generation = generation;
+    return order;
+}
+
+static int put(const char *orderer, const char *text, uint32_t generation, bool *ret_is_new)
+{
+    struct pfl_host_order *order;
+
+    return pfl_order_book_put(&book, make(orderer, text, generation), why, &order, ret_is_new);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    pfl_order_book_fini(&book);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+static struct pfl_order_choice choice_at(const char *name, uint64_t now_unix_ms)
+{
+    struct pfl_order_choice choice;
+
+    pfl_order_choice(pfl_order_book_find(&book, "ann", name), now_unix_ms, &choice);
+    return choice;
+}
+
+static void an_order_replaces_that_of_its_name(void **state)
+{
+    bool is_new;
+    uint64_t hash;
+
+    (void)state;
+    assert_int_equal(put("ann", "name: \"a\" continuous {} " CONFIG, 1, &is_new), 0);
+    assert_true(is_new);
+    hash = pfl_order_book_hash(&book);
+    assert_int_equal(put("ann", "name: \"a\" continuous {} " CONFIG, 1, &is_new), 0);
+    assert_false(is_new);
+    assert_true(pfl_order_book_hash(&book) == hash);
+    assert_int_equal(put("ann", "name: \"a\" continuous {} " CONFIG, 2, &is_new), 0);
+    assert_true(is_new);
+    assert_false(pfl_order_book_hash(&book) == hash);
+    assert_int_equal(put("bob", "name: \"a\" continuous {} " CONFIG, 2, &is_new), 0);
+    assert_int_equal(book.len, 2);
+    pfl_order_book_remove(&book, pfl_order_book_find(&book, "ann", "a"));
+    assert_null(pfl_order_book_find(&book, "ann", "a"));
+    assert_non_null(pfl_order_book_find(&book, "bob", "a"));
+}
+
+static void one_orderer_has_a_part_and_all_have_a_maximum(void **state)
+{
+    unsigned count = 0;
+    bool is_new;
+
+    (void)state;
+    for (char orderer = 'a'; orderer < 'a' + 6; orderer++) {
+        char who[2] = {orderer, '\0'};
+
+        for (unsigned i = 0; i < 20; i++) {
+            char text[200];
+
+            (void)snprintf(text, sizeof(text), "name: \"n%u\" continuous {} " CONFIG, i);
+            if (put(who, text, 1, &is_new) == 0)
+                count++;
+        }
+        assert_true(count <= (unsigned)(orderer - 'a' + 1) * PFL_ORDERS_OF_ORDERER);
+    }
+    assert_int_equal(count, PFL_ORDERS_MAX);
+    assert_non_null(strstr(why, "as many orders"));
+    assert_int_equal(put("a", "name: \"n0\" continuous {} " CONFIG, 2, &is_new), 0);
+}
+
+static void an_order_without_names_or_with_a_role_that_is_none_is_refused(void **state)
+{
+    struct pfl_host_order *order;
+    Perfleet__HostOrder *bad = make("ann", "name: \"a\" continuous {} " CONFIG, 1);
+    bool is_new;
+
+    (void)state;
+    pfl_mem_free(bad->orderer);
+    bad->orderer = NULL;
+    assert_int_equal(pfl_order_book_put(&book, bad, why, &order, &is_new), PFL_EINVAL);
+    bad = make("not a name", "name: \"a\" continuous {} " CONFIG, 1);
+    assert_int_equal(pfl_order_book_put(&book, bad, why, &order, &is_new), PFL_EINVAL);
+    bad = make("ann", "name: \"a\" continuous {} " CONFIG, 1);
+    bad->has_role = 1;
+    bad->role.data = pfl_mem_memdup("\xff\xff", 2);
+    bad->role.len = 2;
+    assert_int_equal(pfl_order_book_put(&book, bad, why, &order, &is_new), PFL_EINVAL);
+    assert_int_equal(book.len, 0);
+}
+
+static void once_runs_for_its_time_and_is_then_over(void **state)
+{
+    struct pfl_host_order *order;
+    bool is_new;
+
+    (void)state;
+    assert_int_equal(put("ann", "name: \"a\" once { duration_ms: 1000 } " CONFIG, 1, &is_new), 0);
+    order = pfl_order_book_find(&book, "ann", "a");
+    assert_int_equal(choice_at("a", 5000).state, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
+    assert_int_equal(choice_at("a", 5000).end_unix_ms, 6000);
+    order->kept->has_begun_unix_ms = 1;
+    order->kept->begun_unix_ms = 5000;
+    assert_int_equal(choice_at("a", 5999).state, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
+    assert_int_equal(choice_at("a", 6000).state, PERFLEET__HOST_ORDER_STATE__STATE__ENDED);
+    /* The same order again is not another one. */
+    assert_int_equal(put("ann", "name: \"a\" once { duration_ms: 1000 } " CONFIG, 1, &is_new), 0);
+    assert_int_equal(choice_at("a", 6000).state, PERFLEET__HOST_ORDER_STATE__STATE__ENDED);
+    assert_int_equal(put("ann", "name: \"a\" once { duration_ms: 1000 } " CONFIG, 2, &is_new), 0);
+    assert_int_equal(choice_at("a", 6000).state, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
+}
+
+static void a_paused_order_does_not_run(void **state)
+{
+    bool is_new;
+
+    (void)state;
+    assert_int_equal(put("ann", "name: \"a\" paused: true continuous {} " CONFIG, 1, &is_new), 0);
+    assert_int_equal(choice_at("a", 1).state, PERFLEET__HOST_ORDER_STATE__STATE__PAUSED);
+}
+
+static int put_one(void *arg)
+{
+    struct pfl_host_order *order;
+    bool is_new;
+    int rc;
+
+    (void)arg;
+    memset(&book, 0, sizeof(book));
+    rc = pfl_order_book_put(&book, make("ann", "name: \"a\" continuous {} " CONFIG, 1), why, &order,
+                            &is_new);
+    pfl_order_book_fini(&book);
+    return rc;
+}
+
+static void what_is_put_is_owned(void **state)
+{
+    (void)state;
+    assert_int_equal(put_one(NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(an_order_replaces_that_of_its_name, teardown),
+        cmocka_unit_test_teardown(one_orderer_has_a_part_and_all_have_a_maximum, teardown),
+        cmocka_unit_test_teardown(an_order_without_names_or_with_a_role_that_is_none_is_refused,
+                                  teardown),
+        cmocka_unit_test_teardown(once_runs_for_its_time_and_is_then_over, teardown),
+        cmocka_unit_test_teardown(a_paused_order_does_not_run, teardown),
+        cmocka_unit_test_teardown(what_is_put_is_owned, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
