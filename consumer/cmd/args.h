@@ -58,7 +58,7 @@ struct pfl_args {
     bool is_preset_default;        /* from the settings: a config or a category overrides it */
     const char *const *categories; /* of what to record; borrowed from `words` */
     size_t categories_len;
-    uint32_t buffer_kb; /* for categories; 0: not given */
+    uint32_t buffer_kb;    /* for categories; 0: not given */
     const char *collector; /* its name; NULL: the relay's only one */
     struct pfl_trace_args traces;
     const char *output;

@@ -25,7 +25,7 @@
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
 #define PFL_SERVICE_MAX_SESSIONS         15u
 #define PFL_SERVICE_MAX_SESSIONS_PER_UID 5u
-#define PFL_SERVICE_SPARE_SESSIONS       3u /* for users who have none */
+#define PFL_SERVICE_SPARE_SESSIONS       3u           /* for users who have none */
 #define PFL_SERVICE_SESSIONS_LIMIT       1000u        /* upper bound of the configured maximum */
 #define PFL_SERVICE_MAX_SMB_BYTES        (8ull << 30) /* memory shared with all producers */
 #define PFL_SERVICE_MAX_SOURCES          65536u       /* data sources of all producers */
