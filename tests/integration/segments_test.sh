@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC2153,SC2154
+# shellcheck disable=SC2034,SC2153,SC2154
 # A host keeps an order: its segments wait in the agent's folder until a collector took them, whatever is killed.
 . "$(dirname "$0")/lib.sh"
 
@@ -14,7 +14,7 @@ start_perfleetd() {
     wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
 }
 start_host_agent() {
-    start_agent one --segments-dir "$WORK/spool" "$@"
+    start_agent one --segments-dir "$WORK/spool"
     AGENT_PID=$STARTED
 }
 start_perfleetd || { check "perfleetd opens its sockets" false; finish; }
