@@ -9,6 +9,7 @@
  */
 #include "agent/daemon/segment/segment_book.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -205,6 +206,7 @@ void pfl_segment_book_remove(struct pfl_segment_book *self, const char *id, uint
 
 static bool is_of_order(const struct pfl_segment_run *run, const char *orderer, const char *order)
 {
+    assert(run != NULL);
     return (orderer == NULL || strcmp(run->orderer, orderer) == 0) &&
            (order == NULL || strcmp(run->order, order) == 0);
 }

@@ -89,10 +89,10 @@ static int resolve(struct reading *reading, const struct pfl_segment_name *name,
 {
     struct pfl_segment_book *book = &reading->s->book;
     size_t at = pfl_segment_book_seek(book, entry->id, entry->number);
-    const struct pfl_segment_entry *other = at > 0 ? &book->entries[at - 1] : NULL;
     struct pfl_segment_name covered;
 
-    if (other != NULL && strcmp(other->id, entry->id) == 0 && other->last >= entry->number) {
+    if (at > 0 && strcmp(book->entries[at - 1].id, entry->id) == 0 &&
+        book->entries[at - 1].last >= entry->number) {
         discard(reading, name); /* it is covered by one before it */
         return 0;
     }
