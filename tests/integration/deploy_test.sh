@@ -61,11 +61,11 @@ check "cmake --install honours DESTDIR: everything is beneath it" \
     test -x "$WORK/root$prefix/sbin/perfleetd" -a -e "$WORK/root$prefix/lib/systemd/system/perfleetd.service"
 completions() { # each program's, where the shells look: perfleet's, and one of a daemon of each package
     local name share=$WORK/root$prefix/share
-    for name in perfleet perfleetd perfleet-relay; do
+    for name in perfleet perfleetd perfleet-relay perfleet-collector; do
         grep -q "complete .* $name\b" "$share/bash-completion/completions/$name" || { echo "bash: $name"; return 1; }
         grep -qE "complete -c (\\\$name|$name) " "$share/fish/vendor_completions.d/$name.fish" || { echo "fish: $name"; return 1; }
     done
-    [ "$(find "$share/zsh" -name '_perfleet*' -exec head -qn1 {} + | grep -c '^#compdef perfleet')" -eq 3 ]
+    [ "$(find "$share/zsh" -name '_perfleet*' -exec head -qn1 {} + | grep -c '^#compdef perfleet')" -eq 4 ]
 }
 check "completions are where the shells look for them" completions
 # Another prefix at the installation: everything is beneath it, and names it.
