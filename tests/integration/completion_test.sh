@@ -125,6 +125,7 @@ perfleet forget --older-than 30d_
 words of a command
 perfleet traces unp
 perfleet traces unpin_
+words of orders
 perfleet order resu
 perfleet order resume_
 lists of columns
