@@ -32,6 +32,7 @@
 #define PFL_INDEX_LIMIT         1000u        /* rows of a find, where the query has no limit */
 #define PFL_INDEX_LIMIT_MAX     10000u
 #define PFL_INDEX_SCAN_MAX      100000u /* rows that one find looks at */
+#define PFL_INDEX_PATTERNS_MAX  64u     /* of one find */
 #define PFL_INDEX_CURSOR_BYTES  64u
 #define PFL_INDEX_VOID_MS       15000u /* a collector without a beat for so long has no leases */
 #define PFL_INDEX_BEAT_MS       5000u

@@ -212,6 +212,31 @@ static int find_ids(struct pfl_index *self, struct search *search)
     return rc;
 }
 
+/* Each row is compared with each of them. */
+static int check_patterns(struct pfl_index *self, const Perfleet__TraceQuery *q)
+{
+    const struct {
+        char *const *patterns;
+        size_t len;
+    } lists[] = {{q->host, q->n_host},
+                 {q->order, q->n_order},
+                 {q->label, q->n_label},
+                 {q->trigger, q->n_trigger},
+                 {q->data_source, q->n_data_source}};
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        count += lists[i].len;
+    if (count > PFL_INDEX_PATTERNS_MAX)
+        return pfl_index_fail(self, PFL_ELIMIT, "at most %u patterns", PFL_INDEX_PATTERNS_MAX);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        for (size_t k = 0; k < lists[i].len; k++)
+            if (strlen(lists[i].patterns[k]) >= PFL_INDEX_NAME_BYTES)
+                return pfl_index_fail(self, PFL_ELIMIT, "a pattern has at most %u bytes",
+                                      PFL_INDEX_NAME_BYTES - 1);
+    return 0;
+}
+
 static int check_query(struct pfl_index *self, const Perfleet__TraceQuery *q)
 {
     for (size_t i = 0; i < q->n_host; i++) {
@@ -222,7 +247,7 @@ static int check_query(struct pfl_index *self, const Perfleet__TraceQuery *q)
     }
     if (q->n_id > PFL_INDEX_LIMIT_MAX)
         return pfl_index_fail(self, PFL_ELIMIT, "at most %u ids", PFL_INDEX_LIMIT_MAX);
-    return 0;
+    return check_patterns(self, q);
 }
 
 int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,

@@ -44,6 +44,7 @@ struct pfl_visit {
     uint64_t offset;   /* in the current segment */
     size_t data_len;   /* of what is being written */
     uint64_t segments; /* so far */
+    unsigned left_len; /* of them all, whatever the reason */
     uint64_t bytes;
     char after_incarnation[PFL_ULID_BYTES];
     uint32_t after_number;
@@ -132,6 +133,7 @@ static bool is_newest_first(const struct pfl_visit *v, const Perfleet__Segment *
 static void leave(struct pfl_visit *v, enum pfl_visit_left why)
 {
     v->figures.left[why]++;
+    v->left_len++;
     v->left = left_names[why];
 }
 
@@ -143,6 +145,10 @@ static void go_on(struct pfl_visit *v)
         return;
     }
     for (; v->at < v->page->n_segment; v->at++) {
+        if (v->left_len >= PFL_VISIT_LEFT_MAX) {
+            end(v, PFL_VISIT_STUCK);
+            return;
+        }
         if (is_newest_first(v, v->page->segment[v->at]) != v->is_newest)
             continue;
         if (pfl_segment_check(v->page->segment[v->at]) == NULL) {
@@ -292,7 +298,8 @@ void pfl_visit_on_list(struct pfl_visit *self, Perfleet__SpoolReply *reply)
     drop_page(self);
     self->page = reply;
     self->pages++;
-    if (reply->status != 0 || self->pages > PFL_VISIT_PAGES_MAX) {
+    if (reply->status != 0 || self->pages > PFL_VISIT_PAGES_MAX ||
+        reply->n_segment > PFL_VISIT_LIST_MAX) {
         end(self, PFL_VISIT_STUCK);
         return;
     }

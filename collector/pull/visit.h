@@ -22,7 +22,9 @@
 #define PFL_VISIT_SEGMENTS_MAX 64u /* its part, if others wait or not */
 #define PFL_VISIT_BYTES_MAX    (256ull << 20)
 #define PFL_VISIT_PAGES_MAX    256u
-#define PFL_VISIT_CONNECTS_MAX 4u /* in a row without progress; then the visit ends as lost */
+#define PFL_VISIT_LIST_MAX     1024u /* segments of one list */
+#define PFL_VISIT_LEFT_MAX     1024u /* segments that one visit leaves at the host */
+#define PFL_VISIT_CONNECTS_MAX 4u    /* in a row without progress; then the visit ends as lost */
 
 enum pfl_visit_step {
     PFL_VISIT_WAIT = 0,  /* one is under way */

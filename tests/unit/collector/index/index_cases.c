@@ -503,6 +503,30 @@ static void invisible_rows_are_not_found(void **state)
     assert_int_equal(find(&query).len, 1);
 }
 
+/* Each row that is looked at is compared with each of them. */
+static void a_search_has_few_and_short_patterns(void **state)
+{
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    const struct pfl_index_find how = {.query = &query, .on_row = on_row, .user = NULL};
+    char *patterns[PFL_INDEX_PATTERNS_MAX];
+    char longer[PFL_INDEX_NAME_BYTES + 1];
+    struct pfl_index_cursor cursor;
+
+    (void)state;
+    for (size_t i = 0; i < PFL_INDEX_PATTERNS_MAX; i++)
+        patterns[i] = "*";
+    query.label = query.data_source = patterns;
+    query.n_label = PFL_INDEX_PATTERNS_MAX;
+    assert_int_equal(pfl_index_find(ix, &how, &cursor), 0);
+    query.n_data_source = 1;
+    assert_int_equal(pfl_index_find(ix, &how, &cursor), PFL_ELIMIT);
+    memset(longer, '*', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    patterns[0] = longer;
+    query.n_label = 0;
+    assert_int_equal(pfl_index_find(ix, &how, &cursor), PFL_ELIMIT);
+}
+
 static void a_reader_may_stop(void **state)
 {
     Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
@@ -872,6 +896,7 @@ int index_cases_run(const char *name, const char *where, int (*empty)(void))
         CASE(a_foreign_cursor_is_refused),
         CASE(each_term_of_a_query_is_judged),
         CASE(invisible_rows_are_not_found),
+        CASE(a_search_has_few_and_short_patterns),
         CASE(a_reader_may_stop),
         CASE(a_row_is_a_stored_trace),
         CASE(a_deletion_is_by_index_first_and_audited),

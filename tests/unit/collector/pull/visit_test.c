@@ -485,6 +485,62 @@ static void malformed_segments_are_never_reserved(void **state)
     end_world(&w);
 }
 
+/* Of `len` segments, each without a hash, with larger and larger priorities. */
+static Perfleet__SpoolReply *make_bad_list(unsigned len)
+{
+    static Perfleet__Segment segments[PFL_VISIT_LIST_MAX + 1];
+    static Perfleet__Segment *list[PFL_VISIT_LIST_MAX + 1];
+    static struct item item = {.number = 1, .incarnation = "01JD0000000000000000000000"};
+    Perfleet__SpoolReply reply = PERFLEET__SPOOL_REPLY__INIT;
+    ProtobufCMessage *message = NULL;
+    struct pfl_buf packed;
+
+    for (unsigned i = 0; i < len; i++) {
+        item.priority = (int32_t)i;
+        (void)fill(&segments[i], &item, NULL, NULL);
+        segments[i].has_sha256 = false;
+        list[i] = &segments[i];
+    }
+    reply.has_has_more = reply.has_more = true;
+    reply.segment = list;
+    reply.n_segment = len;
+    pfl_buf_init(&packed, 1u << 20);
+    assert_int_equal(pfl_proto_pack(&reply.base, &packed), 0);
+    assert_int_equal(
+        pfl_proto_unpack(&perfleet__spool_reply__descriptor, pfl_buf_get(&packed), &message), 0);
+    pfl_buf_fini(&packed);
+    return (Perfleet__SpoolReply *)message;
+}
+
+/* How many lists of that length a visit reads before it ends as stuck. */
+static unsigned count_lists(unsigned len)
+{
+    static const struct pfl_visit_conf conf = {.host = "web1"};
+    struct pfl_visit *visit;
+    unsigned lists = 0;
+
+    assert_int_equal(pfl_visit_new(&conf, &visit), 0);
+    assert_int_equal(pfl_visit_take(visit), PFL_VISIT_CONNECT);
+    pfl_visit_on_done(visit, 0);
+    while (pfl_visit_take(visit) == PFL_VISIT_LIST) {
+        lists++;
+        pfl_visit_on_list(visit, make_bad_list(len));
+        (void)pfl_visit_take_left(visit);
+    }
+    assert_int_equal(pfl_visit_get_end(visit), PFL_VISIT_STUCK);
+    pfl_visit_free(visit);
+    pfl_sweep_assert_no_leak();
+    return lists;
+}
+
+static void a_list_and_what_is_left_are_bounded(void **state)
+{
+    (void)state;
+    assert_int_equal(count_lists(PFL_VISIT_LIST_MAX), 2);
+    assert_int_equal(count_lists(PFL_VISIT_LIST_MAX + 1), 1);
+    assert_int_equal(count_lists(PFL_VISIT_LEFT_MAX / 4), 5);
+}
+
 static int sweep_body(void *arg)
 {
     static const struct pfl_visit_conf conf = {.host = "web1"};
@@ -521,6 +577,7 @@ int main(void)
         cmocka_unit_test(larger_priorities_come_first_and_the_newest_of_chosen_classes),
         cmocka_unit_test(a_part_is_bounded_and_pages_are_followed),
         cmocka_unit_test(malformed_segments_are_never_reserved),
+        cmocka_unit_test(a_list_and_what_is_left_are_bounded),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
