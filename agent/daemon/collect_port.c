@@ -157,7 +157,8 @@ void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *leg,
                              const struct pfl_route *route)
 {
     struct pfl_collect_stream_conf conf = {.collector = route->collector,
-                                           .operator_name = route->operator_name};
+                                           .operator_name = route->operator_name,
+                                           .is_for_orderer = route->orderer != NULL};
     struct pfl_buf role;
     int rc;
 

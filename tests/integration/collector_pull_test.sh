@@ -27,7 +27,7 @@ start_host_agent() {
 }
 spool() { # spool HOST WORD...
     timeout 100 python3 -B "$ROOT/tests/support/spool_peer.py" "$PFL_BUILD/tests/tunnel_client" "$RELAY" test "$WORK/pki/ca.pem" \
-        "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" spool "$1" -- "${@:2}" 2>>"$WORK/spool.log"
+        "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" spool "$1" me -- "${@:2}" 2>>"$WORK/spool.log"
 }
 start_collector() {
     start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" "${TLS_ME[@]}" --newest-first crash

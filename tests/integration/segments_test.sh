@@ -5,6 +5,11 @@
 . "$(dirname "$0")/lib.sh"
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+cat >"$WORK/policy.pbtx" <<END
+rule { name: "all" host: "*" operator: "me" role: "keeper" }
+role { name: "keeper" collect: true order: true }
+END
+MEETING=(--policy "$WORK/policy.pbtx")
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 mkdir -p "$WORK/one" "$WORK/spool" "$WORK/pulled"
 use_service one
@@ -21,10 +26,11 @@ start_perfleetd || { check "perfleetd opens its sockets" false; finish; }
 start example "$BIN/perfleet-example" --rate 1000
 check "the example registers" wait_for_source "$EXAMPLE_SOURCE" 1
 start_host_agent
-spool() {
+spool_for() { # ORDERER WORD...
     timeout 100 python3 -B "$ROOT/tests/support/spool_peer.py" "$PFL_BUILD/tests/tunnel_client" "$RELAY" test "$WORK/pki/ca.pem" \
-        "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" spool one -- "$@" 2>>"$WORK/spool.log"
+        "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" spool one ${1:+"$1"} -- "${@:2}" 2>>"$WORK/spool.log"
 }
+spool() { spool_for me "$@"; }
 cat >"$WORK/order.pbtx" <<END
 buffers { size_kb: 4096 fill_policy: RING_BUFFER }
 data_sources { config { name: "$EXAMPLE_SOURCE" } }
@@ -33,6 +39,8 @@ END
 order_is() { spool orders | grep -q "^me web $1"; }
 has_segments() { [ "$(spool list | grep -c bytes=)" -ge "$1" ]; }
 check "an agent that is connected takes an order" wait_for 30 spool put web "$WORK/order.bin" 1000
+check "a stream for no orderer takes no order" \
+    says 'refused 403: this stream is for no orderer' spool_for '' put other "$WORK/order.bin" 1000
 check "the order runs" wait_for 30 order_is running
 check "its segments wait for the collector" wait_for 60 has_segments 2
 check "the relay knows what waits" wait_for 30 says '"segments":[1-9]' \

@@ -7,7 +7,7 @@
  *                           happened is printed on stderr
  *   ... pull HOST           the same without input: its direction stays open
  *   ... stall HOST          reads nothing until SIGUSR1
- *   ... spool HOST          as cat, to the host's spool
+ *   ... spool HOST [FOR]    as cat, to the host's spool, for an orderer
  *   ... stray HOST          resumes a stream that there never was
  *
  * Exit status: 0 done, 1 refused or broken (in words on stderr), 2 wrong usage.
@@ -165,7 +165,11 @@ static void on_usr1(uv_signal_t *handle, int number)
 static void dial_spool(const struct pfl_stream_conf *conf)
 {
     char path[128];
-    struct pfl_tunnel_place place = {.path = path, .protocol = PFL_TUNNEL_PROTOCOL_SPOOL};
+    struct pfl_h2_field orderer = {PFL_TUNNEL_H_FOR, words[1]};
+    struct pfl_tunnel_place place = {.path = path,
+                                     .protocol = PFL_TUNNEL_PROTOCOL_SPOOL,
+                                     .fields = &orderer,
+                                     .fields_len = words[1] != NULL ? 1 : 0};
 
     (void)snprintf(path, sizeof(path), "/v1/hosts/%s/spool", words[0]);
     if (pfl_tunnel_client_dial(client, &place, conf, &stream) != 0)

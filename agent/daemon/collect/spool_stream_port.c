@@ -17,7 +17,9 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "perfleet/spool.fields.h"
+#include "proto/gate/role.h"
 #include "proto/ipc/frame.h"
+#include "proto/tunnel/tunnel.h"
 #include "proto/unpack.h"
 
 struct stream {
@@ -30,6 +32,7 @@ struct stream {
     unsigned requests_len;
     bool is_ended; /* the peer sends no more */
     bool is_broken;
+    bool is_for_orderer;
     char collector[PFL_IDENTITY_NAME_BYTES];
     char operator_name[PFL_IDENTITY_NAME_BYTES];
     struct pfl_buf role;
@@ -360,8 +363,13 @@ static void put_order(struct stream *s, uint32_t id, Perfleet__SpoolRequest *req
 {
     char why[PFL_ORDER_REASON_BYTES] = "";
     Perfleet__HostOrder *order = request->put_order;
-    int rc = sign(s, order);
+    int rc;
 
+    if (!s->is_for_orderer) {
+        answer(s, id, 403, "this stream is for no orderer (perfleet-for): it takes no orders");
+        return;
+    }
+    rc = sign(s, order);
     if (rc == 0) {
         request->put_order = NULL;
         rc = pfl_orders_put(s->streams->orders, order, why);
@@ -524,6 +532,18 @@ void pfl_spool_streams_init(struct pfl_spool_streams *self)
     pfl_list_init(&self->list);
 }
 
+/* With a role, its name says that it is kept: a relay takes no other answer. */
+static int respond(const struct stream *s)
+{
+    char role[PFL_ROLE_PATTERN_MAX + 1];
+    struct pfl_h2_field field = {PFL_TUNNEL_H_ROLE, role};
+
+    if (s->role.len == 0)
+        return pfl_h2_stream_respond(s->leg, 200, NULL, 0);
+    pfl_role_copy_name(pfl_buf_get(&s->role), role);
+    return pfl_h2_stream_respond(s->leg, 200, &field, 1);
+}
+
 int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *leg,
                           const struct pfl_collect_stream_conf *conf)
 {
@@ -537,6 +557,7 @@ int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *
         return PFL_ENOMEM;
     s->streams = self;
     s->leg = leg;
+    s->is_for_orderer = conf->is_for_orderer;
     (void)snprintf(s->collector, sizeof(s->collector), "%s", conf->collector);
     (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", conf->operator_name);
     pfl_list_init(&s->requests);
@@ -546,7 +567,7 @@ int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *
     rc = pfl_buf_append(&s->role, conf->role.data, conf->role.len);
     pfl_h2_stream_set_user(leg, &ops, s);
     if (rc == 0)
-        rc = pfl_h2_stream_respond(leg, 200, NULL, 0);
+        rc = respond(s);
     if (rc != 0) {
         pfl_h2_stream_set_user(leg, NULL, NULL);
         pfl_buf_fini(&s->role);

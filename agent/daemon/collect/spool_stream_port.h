@@ -28,6 +28,7 @@ struct pfl_collect_stream_conf {
     const char *collector;     /* copied */
     const char *operator_name; /* the orderer for whom it speaks; copied */
     struct pfl_span role;      /* of that one; copied; empty: anything */
+    bool is_for_orderer;       /* the relay let that one order here: without it no order is taken */
 };
 
 void pfl_spool_streams_init(struct pfl_spool_streams *self);
