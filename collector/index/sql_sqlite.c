@@ -82,7 +82,7 @@ static int prepare(struct sqlite_sql *self, enum pfl_statement statement, sqlite
 
 static int bind(sqlite3_stmt *stmt, const struct pfl_sql_value *value, size_t number)
 {
-    char name[8];
+    char name[24];
     int at;
 
     (void)snprintf(name, sizeof(name), "$%zu", number);

@@ -70,7 +70,7 @@ static uint64_t make_random(void)
 {
     uint64_t random = 0;
 
-    (void)getrandom(&random, sizeof(random), 0);
+    (void)!getrandom(&random, sizeof(random), 0);
     return random;
 }
 
@@ -183,7 +183,8 @@ static int prepare_reserve(struct slot *s)
     s->segment.host = (char *)(uintptr_t)pfl_queued_host_get_name(s->host);
     s->segment.collector = NULL;
     s->stored_unix_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
-    (void)getrandom(random, sizeof(random), 0);
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return PFL_EIO;
     pfl_ulid_write(s->stored_unix_ns / NS_OF_MS, random, s->place.id);
     s->place.key[0] = '\0';
     return s->segment.gap != NULL ? 0 : make_key(s, "pftrace", s->place.key);

@@ -16,11 +16,11 @@
 #define PFL_S3_TOKEN_BYTES  2048u
 
 struct pfl_s3_credentials {
+    time_t end;       /* 0: they hold; gcc warns where an array is first */
+    bool is_metadata; /* of the instance's service */
     char id[PFL_S3_ID_BYTES];
     char secret[PFL_S3_SECRET_BYTES];
     char token[PFL_S3_TOKEN_BYTES];
-    time_t end;       /* 0: they hold */
-    bool is_metadata; /* of the instance's service */
 };
 
 /* PFL_ENOENT: there are none; PFL_EINVAL: a malformed file. The sentence is noted. */

@@ -481,7 +481,8 @@ static void walk_folder(struct walk *walk, int fd, const char *path, unsigned le
                 take_object(walk, dirfd(dir), path, last);
                 continue;
             }
-            (void)snprintf(inner, sizeof(inner), "%s%s", path, last);
+            if (snprintf(inner, sizeof(inner), "%s%s", path, last) >= (int)sizeof(inner))
+                continue; /* longer than any key */
             last[len - 1] = '\0';
             fd = level + 1 < PFL_STORE_KEY_LEVELS
                      ? openat(dirfd(dir), last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
