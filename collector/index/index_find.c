@@ -181,10 +181,11 @@ static int find_page(struct pfl_index *self, struct search *search)
         {PFL_SQL_FLEET_NEWEST, PFL_SQL_FLEET_OLDEST}, {PFL_SQL_HOST_NEWEST, PFL_SQL_HOST_OLDEST}};
     const Perfleet__TraceQuery *q = search->query;
     bool is_host = q->n_host == 1 && strchr(q->host[0], '*') == NULL;
+    uint64_t last = q->end_unix_ns != 0 ? q->end_unix_ns - 1 : INT64_MAX;
     char id[PFL_INDEX_ID_BYTES];
     const struct pfl_sql_value params[] = {
         pfl_sql_int(q->begin_unix_ns),
-        pfl_sql_int(q->end_unix_ns != 0 ? q->end_unix_ns : INT64_MAX),
+        pfl_sql_int(!search->is_oldest_first && search->begin_ns < last ? search->begin_ns : last),
         pfl_sql_int(search->begin_ns),
         pfl_sql_text(memcpy(id, search->id, sizeof(id))),
         pfl_sql_int(PAGE),

@@ -30,8 +30,8 @@ static const char version_1[] =
     " pin_reason TEXT NOT NULL DEFAULT '', pin_end_ns BIGINT NOT NULL DEFAULT 0);"
     "CREATE UNIQUE INDEX segment_number ON segment(run_id, number);"
     "CREATE INDEX segment_gap ON segment(run_id, last) WHERE is_gap = 1;"
-    "CREATE INDEX segment_host ON segment(host_id, is_long, begin_ns, id) WHERE state = 1;"
-    "CREATE INDEX segment_fleet ON segment(is_long, begin_ns, id) WHERE state = 1;"
+    "CREATE INDEX segment_host ON segment(host_id, is_long, begin_ns, id, end_ns) WHERE state = 1;"
+    "CREATE INDEX segment_fleet ON segment(is_long, begin_ns, id, end_ns, host_id) WHERE state = 1;"
     "CREATE INDEX segment_state ON segment(state, changed_ns) WHERE state <> 1;"
     "CREATE TABLE deletion(id @ID@, at_ns BIGINT NOT NULL, segment_id TEXT NOT NULL,"
     " host TEXT NOT NULL, orderer TEXT NOT NULL, order_name TEXT NOT NULL, number BIGINT NOT NULL,"
@@ -57,23 +57,26 @@ static const char *const steps[] = {version_1};
     " s.number, s.begin_ns, s.end_ns, s.bytes, s.sha256, s.definition, s.stored_ns, s.keep_ns,"    \
     " s.pin_who, s.pin_reason, s.pin_end_ns "
 #define FROM " FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = s.host_id "
-/* Rows of a window, of short and of long segments, each read in the order of its index. */
-#define FIND_PART(of_host, is_long, from, seek, order)                                             \
+/* Rows of a window, of short and of long segments, each read in the order of its index. The bounds
+ * are on begin_ns alone: where a comparison of rows stands beside them, PostgreSQL begins at its
+ * bound. */
+#define FIND_PART(of_host, is_long, from, bound, order)                                            \
     "SELECT * FROM (SELECT id, begin_ns FROM segment WHERE state = 1 " of_host                     \
-    " AND is_long = " is_long " AND begin_ns >= " from " AND begin_ns < $2 AND end_ns > $1"        \
-    " AND " seek " ORDER BY begin_ns " order ", id " order " LIMIT $5) AS part_" is_long
-#define FIND(of_host, seek, order)                                                                 \
-    ROW "FROM (" FIND_PART(                                                                        \
-        of_host, "0", "$1 - 900000000000", seek,                                                   \
-        order) " UNION ALL " FIND_PART(of_host, "1", "0", seek,                                    \
-                                       order) ") AS found JOIN segment s ON s.id = found.id "      \
-                                              "JOIN run r ON r.id = s.run_id JOIN host h ON h.id " \
-                                              "= s.host_id "                                       \
-                                              "ORDER BY found.begin_ns " order ", found.id " order \
-                                              " LIMIT $5"
+    " AND is_long = " is_long " AND begin_ns >= " from " AND begin_ns <= $2 AND end_ns > $1"       \
+    " AND " bound " ORDER BY begin_ns " order ", id " order " LIMIT $5) AS part_" is_long
+#define FIND(of_host, short_from, long_from, bound, order)                                         \
+    ROW "FROM (" FIND_PART(of_host, "0", short_from, bound, order) " UNION ALL " FIND_PART(        \
+        of_host, "1", long_from, bound,                                                            \
+        order) ") AS found JOIN segment s ON s.id = found.id"                                      \
+               " JOIN run r ON r.id = s.run_id JOIN host h ON h.id = s.host_id "                   \
+               "ORDER BY found.begin_ns " order ", found.id " order " LIMIT $5"
+/* $2 is the end of the window or the cursor's begin; $3 and $4 are the cursor's begin and id. */
 #define OF_HOST "AND host_id = (SELECT id FROM host WHERE name = $6)"
-#define ABOVE   "(begin_ns, id) > ($3, $4)"
-#define BELOW   "(begin_ns, id) < ($3, $4)"
+#define ABOVE   "(begin_ns > $3 OR id > $4)"
+#define BELOW   "(begin_ns < $3 OR id < $4)"
+#define SHORT   "$1 - 900000000000"
+/* Ascending, the scan begins at the cursor where that is later. */
+#define SHORT_UP "CASE WHEN $1 - 900000000000 < $3 THEN $3 ELSE $1 - 900000000000 END"
 #define VOID_OR_OWN                                                                                \
     "(lease.collector = $2 OR NOT EXISTS (SELECT 1 FROM collector c WHERE"                         \
     " c.name = lease.collector AND c.generation = lease.generation AND c.beat_ms > @NOW@ - $4))"
@@ -120,10 +123,10 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_GET_SEGMENT] = ROW FROM "WHERE s.id = $1",
     [PFL_SQL_FIND_STATE] = ROW FROM "WHERE s.state = $1 AND s.state <> 1 AND s.changed_ns < $2"
                                     " ORDER BY s.changed_ns LIMIT $3",
-    [PFL_SQL_HOST_NEWEST] = FIND(OF_HOST, BELOW, "DESC"),
-    [PFL_SQL_HOST_OLDEST] = FIND(OF_HOST, ABOVE, "ASC"),
-    [PFL_SQL_FLEET_NEWEST] = FIND("", BELOW, "DESC"),
-    [PFL_SQL_FLEET_OLDEST] = FIND("", ABOVE, "ASC"),
+    [PFL_SQL_HOST_NEWEST] = FIND(OF_HOST, SHORT, "0", BELOW, "DESC"),
+    [PFL_SQL_HOST_OLDEST] = FIND(OF_HOST, SHORT_UP, "$3", ABOVE, "ASC"),
+    [PFL_SQL_FLEET_NEWEST] = FIND("", SHORT, "0", BELOW, "DESC"),
+    [PFL_SQL_FLEET_OLDEST] = FIND("", SHORT_UP, "$3", ABOVE, "ASC"),
     [PFL_SQL_TOMBSTONE] =
         "UPDATE segment SET state = 2, changed_ns = $2 WHERE id = $1 AND state = 1"
         " AND (pin_who = '' OR (pin_end_ns <> 0 AND pin_end_ns <= $2))"
