@@ -180,6 +180,7 @@ static void on_request(void *user, struct pfl_h2_stream *stream, const struct pf
     const struct pfl_collect_stream_conf conf = {
         .collector = COLLECTOR,
         .operator_name = w->is & IS_OWN ? COLLECTOR : "ann",
+        .is_for_orderer = (w->is & IS_OWN) == 0,
         .role = pfl_span_of(role, w->is & IS_WITH_ROLE ? sizeof(role) : 0)};
 
     (void)head;
