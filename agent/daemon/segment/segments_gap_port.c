@@ -56,6 +56,17 @@ static void cover(struct pfl_segments *s, const struct pfl_segment_entry *gap, b
     }
 }
 
+/* Segments alone: gaps that the new one covers were counted when they were made. */
+static void count_removed(const struct pfl_segments_op *op)
+{
+    for (size_t i = 0; i < op->keys_len; i++) {
+        if (op->keys[i].is_gap)
+            continue;
+        op->s->figures.removed++;
+        op->s->figures.removed_bytes += op->keys[i].bytes;
+    }
+}
+
 static void on_gap(struct pfl_segments_op *op)
 {
     struct pfl_segments *s = op->s;
@@ -75,7 +86,7 @@ static void on_gap(struct pfl_segments_op *op)
         r->has_end |= r->line.number == r->next && r->line.reason == PERFLEET__SEGMENT__REASON__END;
         r->next = op->entry.last + 1;
     }
-    s->figures.removed += op->keys_len != 0;
+    count_removed(op);
     pfl_segments_tell_changed(s);
     op->on_gap(r);
 }

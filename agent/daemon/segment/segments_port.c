@@ -280,7 +280,6 @@ static void enforce(struct pfl_segments *s)
         return;
     copy = *victim;
     if (pfl_segments_make_gap(pfl_segments_find_run(s, copy.id), &copy, why, on_gap_made) == 0) {
-        s->figures.removed_bytes += copy.bytes;
         pfl_log_warn("segment-removed", "incarnation=%s number=%u bytes=%llu reason=%s", copy.id,
                      copy.number, (unsigned long long)copy.bytes,
                      why == PERFLEET__SEGMENT_GAP__WHY__AGE ? "age" : "quota");

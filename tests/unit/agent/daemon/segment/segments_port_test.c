@@ -123,6 +123,7 @@ static void a_release_of_other_bytes_and_other_collectors_are_refused(void **sta
 static void what_the_quota_removes_is_one_gap(void **state)
 {
     char id[PFL_SEGMENT_ID_BYTES];
+    struct pfl_segments_figures f;
     struct kit_note old;
 
     (void)state;
@@ -143,6 +144,9 @@ static void what_the_quota_removes_is_one_gap(void **state)
         kit_turn(&kit);
         (void)kit_list(&kit, KIT_COLLECTOR, false, notes, 64);
     }
+    pfl_segments_get_figures(kit.segments, &f);
+    assert_int_equal(f.removed, 2);
+    assert_int_equal(f.removed_bytes, 20);
     /* It has grown since it was read. */
     assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &old), PFL_ESTATE);
     assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
