@@ -23,8 +23,9 @@
 #include "collector/pull/reservation.h"
 #include "proto/unpack.h"
 
-#define RETRY_MS 500u /* before a stream is opened again, times the number of tries */
-#define NS_OF_MS 1000000u
+#define RETRY_MS        500u /* before a stream is opened again, times the number of tries */
+#define NS_OF_MS        1000000u
+#define HOST_SILENCE_MS 60000u /* then the visit ends */
 
 struct slot {
     struct pfl_work work; /* first: its callbacks cast */
@@ -64,6 +65,7 @@ struct pfl_pull {
 };
 
 static void run(struct slot *s);
+static void await(struct slot *s);
 static void begin_visits(struct pfl_pull *p);
 
 static uint64_t make_random(void)
@@ -220,6 +222,7 @@ static void begin_work(struct slot *s)
     struct pfl_engines *e = s->pull->conf.engines;
     int rc = 0;
 
+    (void)uv_timer_stop(&s->timer);
     if (s->step == PFL_VISIT_RESERVE)
         rc = prepare_reserve(s);
     if (s->step == PFL_VISIT_DESCRIBE)
@@ -384,7 +387,9 @@ static void open_stream(struct slot *s)
     conf.client = pfl_relays_get_client(p->conf.relays, s->relay);
     if (conf.client != NULL)
         rc = pfl_spool_stream_open(&conf, &s->stream);
-    if (rc != 0)
+    if (rc == 0)
+        await(s);
+    else
         pfl_visit_on_done(s->visit, rc == PFL_ENOMEM ? PFL_EAGAIN : PFL_ECLOSED);
 }
 
@@ -394,6 +399,24 @@ static void on_retry(uv_timer_t *timer)
 
     open_stream(s);
     run(s);
+}
+
+/* Others wait for the slot. */
+static void on_silent(uv_timer_t *timer)
+{
+    struct slot *s = timer->data;
+
+    pfl_log_warn("host-silent", "host=%s effect=\"the visit ends\"",
+                 pfl_queued_host_get_name(s->host));
+    drop_stream(s);
+    pfl_visit_stop(s->visit);
+    run(s);
+}
+
+/* The timer is free: on_retry needs it only while there is no stream. */
+static void await(struct slot *s)
+{
+    (void)uv_timer_start(&s->timer, on_silent, HOST_SILENCE_MS, 0);
 }
 
 static void connect_stream(struct slot *s)
@@ -461,10 +484,12 @@ static void begin_step(struct slot *s)
     if (s->step == PFL_VISIT_CONNECT) {
         connect_stream(s);
     } else if (s->step == PFL_VISIT_READ_MORE) {
+        await(s);
         resume(s);
     } else if (s->step == PFL_VISIT_LIST || s->step == PFL_VISIT_READ ||
                s->step == PFL_VISIT_RELEASE) {
         s->tries = 1;
+        await(s);
         resume(s);
         if (s->stream != NULL)
             send_request(s);

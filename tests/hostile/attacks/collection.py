@@ -10,7 +10,8 @@ from tunnel_abuse import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, 
                           asks_for, field_of, frame, status_of)
 from world import Failed
 
-ATTACKS = ["no_right", "false_claims", "odd_names", "spool_flood", "thousand_streams"]
+ATTACKS = ["no_right", "false_claims", "odd_names", "spool_flood", "thousand_streams",
+           "silent_host"]
 SPOOL, COLLECTOR = "perfleet-spool", "perfleet-collector"
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -184,6 +185,28 @@ def thousand_streams(build):
             raise Failed("%d of 1000 are refused, %d reach the host" % (refused, asked))
         ask_clock(net, eve)
         return net.judge("%d of 1000 refused; " % refused)
+
+
+def silent_host(build):
+    """a host that takes a collector's stream and never answers is given up"""
+    report = (b'{"kind":"spool","segments":9,"bytes":900,"orders":"0000000000000000"}\n', False)
+    with Collection(build) as net:
+        eve = net.play_eve()
+        answer_all(eve, {"/v1/events": report}, lambda path: path == "/v1/events")
+        store = net.dir / "store"
+        store.mkdir()
+        net.start("collector", [net.program("collector", "perfleet-collector"), "--relay", net.relay_address, "--store",
+                                store, "--max-visits", "1", "--ca", net.keys / "ca.pem", "--cert",
+                                net.keys / "operator-col.pem", "--key", net.keys / "operator-col.key"])
+        stream = next_connect(eve)[2]
+        role = b"\x00\x0dperfleet-role\x07collect"
+        eve.send(frame(HEADERS, END_HEADERS, stream, b"\x88" + role))
+        end = time.monotonic() + 180
+        while "host-silent" not in net.log("collector"):
+            if time.monotonic() > end:
+                raise Failed("it waits for the silent host: %s" % net.log("collector")[-300:])
+            eve.read(0.1)
+        return net.judge()
 
 
 def ask_clock(net, eve):
