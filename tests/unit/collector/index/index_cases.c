@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "proto/unpack.h"
+#include "tests/unit/collector/index/index_cases_impl.h"
 
 #define S  UINT64_C(1000000000)
 #define T0 (UINT64_C(1795432296) * S)
@@ -29,6 +30,11 @@ static int open_index(struct pfl_index **ret_index, unsigned void_ms)
     if (rc != 0)
         fprintf(stderr, "%s\n", why);
     return rc;
+}
+
+struct pfl_index *index_cases_get(void)
+{
+    return ix;
 }
 
 static int begin_case(void **state)
@@ -661,128 +667,6 @@ static void an_index_is_rebuilt_from_descriptions(void **state)
     assert_run(3, 1, 0, 0, 2);
     query.pinned = 1;
     assert_string_equal(find(&query).ids[0], "01JD0000000000000000000777");
-}
-
-/* -- orders -- */
-
-struct orders {
-    unsigned len;
-    uint32_t generation;
-    bool is_paused;
-};
-
-static bool on_order(void *user, const struct pfl_index_order *order)
-{
-    struct orders *orders = user;
-    Perfleet__Order *unpacked;
-
-    assert_int_equal(pfl_proto_unpack(&perfleet__order__descriptor, order->order,
-                                      (ProtobufCMessage **)&unpacked),
-                     0);
-    assert_string_equal(unpacked->name, order->name);
-    pfl_proto_free(&unpacked->base);
-    orders->len++;
-    orders->generation = order->generation;
-    orders->is_paused = order->is_paused;
-    return true;
-}
-
-static struct orders list_orders(void)
-{
-    struct orders orders = {0};
-
-    assert_int_equal(pfl_index_list_orders(ix, on_order, &orders), 0);
-    return orders;
-}
-
-static void an_order_has_a_generation(void **state)
-{
-    Perfleet__Order order = PERFLEET__ORDER__INIT;
-    uint32_t generation;
-
-    (void)state;
-    order.name = "cpu";
-    assert_int_equal(pfl_index_put_order(ix, "me", &order, &generation), 0);
-    assert_int_equal(generation, 1);
-    assert_int_equal(pfl_index_put_order(ix, "me", &order, &generation), 0);
-    assert_int_equal(generation, 2);
-    assert_int_equal(list_orders().len, 1);
-    assert_int_equal(list_orders().generation, 2);
-    assert_int_equal(pfl_index_pause_order(ix, "me", "cpu", true), 0);
-    assert_true(list_orders().is_paused);
-    assert_int_equal(pfl_index_pause_order(ix, "you", "cpu", true), PFL_ENOENT);
-    assert_int_equal(pfl_index_remove_order(ix, "me", "cpu"), 0);
-    assert_int_equal(pfl_index_remove_order(ix, "me", "cpu"), PFL_ENOENT);
-    assert_int_equal(list_orders().len, 0);
-    assert_int_equal(pfl_index_put_order(ix, "me", &order, &generation), 0);
-    assert_int_equal(generation, 3);
-    assert_false(list_orders().is_paused);
-}
-
-static bool on_state(void *user, const struct pfl_index_host_state *state)
-{
-    Perfleet__HostOrderState *unpacked;
-
-    assert_int_equal(pfl_proto_unpack(&perfleet__host_order_state__descriptor, state->state,
-                                      (ProtobufCMessage **)&unpacked),
-                     0);
-    assert_string_equal(unpacked->why, "no right");
-    pfl_proto_free(&unpacked->base);
-    (*(unsigned *)user)++;
-    return true;
-}
-
-static unsigned count_states(const char *name)
-{
-    unsigned count = 0;
-
-    assert_int_equal(pfl_index_list_host_states(ix, "me", name, on_state, &count), 0);
-    return count;
-}
-
-static void what_hosts_say_of_orders_is_kept(void **state)
-{
-    Perfleet__HostOrderState says = PERFLEET__HOST_ORDER_STATE__INIT;
-    Perfleet__Order order = PERFLEET__ORDER__INIT;
-    struct pfl_index_state_of_order of = {"cpu", &says};
-    uint32_t generation;
-
-    (void)state;
-    says.why = "no right";
-    order.name = "cpu";
-    assert_int_equal(pfl_index_put_order(ix, "me", &order, &generation), 0);
-    assert_int_equal(pfl_index_set_host_state(ix, "a", "me", &of), 0);
-    assert_int_equal(pfl_index_set_host_state(ix, "a", "me", &of), 0);
-    assert_int_equal(pfl_index_set_host_state(ix, "b", "me", &of), 0);
-    of.name = "mem";
-    assert_int_equal(pfl_index_set_host_state(ix, "b", "me", &of), 0);
-    assert_int_equal(count_states("cpu"), 2);
-    assert_int_equal(count_states(NULL), 3);
-    of = (struct pfl_index_state_of_order){"cpu", NULL};
-    assert_int_equal(pfl_index_set_host_state(ix, "a", "me", &of), 0);
-    assert_int_equal(count_states("cpu"), 1);
-    assert_int_equal(pfl_index_remove_order(ix, "me", "cpu"), 0);
-    assert_int_equal(count_states(NULL), 1);
-}
-
-static void on_rounds(void *user, uint64_t version, struct pfl_span rounds)
-{
-    assert_int_equal(rounds.len, 5);
-    *(uint64_t *)user = version;
-}
-
-static void one_collector_saves_a_schedule_at_a_time(void **state)
-{
-    struct pfl_span rounds = pfl_span_of("a\0b\xff\x80", 5);
-    uint64_t version = 0;
-
-    (void)state;
-    assert_int_equal(pfl_index_get_rounds(ix, "me", "cpu", on_rounds, &version), PFL_ENOENT);
-    assert_int_equal(pfl_index_set_rounds(ix, "me", "cpu", 0, rounds), 0);
-    assert_int_equal(pfl_index_set_rounds(ix, "me", "cpu", 0, rounds), PFL_EEXIST);
-    assert_int_equal(pfl_index_get_rounds(ix, "me", "cpu", on_rounds, &version), 0);
-    assert_int_equal(pfl_index_set_rounds(ix, "me", "cpu", version, rounds), 0);
-    assert_int_equal(pfl_index_set_rounds(ix, "me", "cpu", version, rounds), PFL_EEXIST);
 }
 
 /* -- collectors -- */
