@@ -8,7 +8,7 @@
  * folder's name counts with its slash; of each it keeps the smallest BATCH names above the last
  * one.
  *
- * Failures: the disk is full (found when a put begins, by fallocate), a folder is gone, a name is a
+ * Failures: the disk is full (found when a put begins), a folder is gone, a name is a
  * symbolic link: nothing above ROOT or behind a link is ever opened. A process that is killed
  * leaves temporary files, which sweep removes. An empty folder is removed with its last object; a
  * put that finds its folder gone makes it again.
@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -167,6 +168,21 @@ static void put_abort(struct pfl_store_put *base)
     (void)unlinkat(store_of(base->store)->incoming, put->name, 0);
 }
 
+/* fallocate of more than there is takes all of it before it fails, and others have none meanwhile.
+ */
+static int reserve_room(int fd, uint64_t bytes)
+{
+    struct statvfs fs;
+
+    if (bytes == 0)
+        return 0;
+    if (fstatvfs(fd, &fs) == 0 && fs.f_frsize != 0 && bytes / fs.f_frsize >= fs.f_bavail) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
+}
+
 static int put_begin(struct pfl_store_put *base)
 {
     struct folder_store *self = store_of(base->store);
@@ -181,7 +197,7 @@ static int put_begin(struct pfl_store_put *base)
                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
     if (put->fd < 0)
         return pfl_store_fail_errno("create", base->key);
-    if (base->bytes == 0 || fallocate(put->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)base->bytes) == 0 ||
+    if (reserve_room(put->fd, base->bytes) == 0 ||
         (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
         return 0;
     rc = pfl_store_fail_errno("reserve room for", base->key);
