@@ -77,8 +77,8 @@ pfl_package(relay perfleet-relay net "where operators and traced hosts of a flee
 over mutual TLS, by a policy, and writes down who did what. On a host itself
 it gives access to that host." ${makes_users})
 pfl_package(collector perfleet-collector net "keeps the traces of a fleet"
-"perfleet-collector reads the finished segments that hosts keep, through a relay,
-into a store and an index." ${makes_users})
+"perfleet-collector reads the finished segments that hosts keep, through a
+relay, into a store and an index." ${makes_users})
 pfl_package(operator perfleet net "traces a fleet of Linux hosts as if it were one machine"
 "The operator's command line: records many hosts at once, into one trace on one
 timeline, which Perfetto's UI and Trace Processor open. Also the fleet's
