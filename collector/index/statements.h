@@ -59,7 +59,7 @@ enum pfl_statement {
     PFL_STATEMENTS,
 };
 
-/* Static; with @NOW@ and the like for pfl_sql_translate. */
+/* Static; with words between "@", as @NOW@, for pfl_sql_translate. */
 const char *pfl_statement_get(enum pfl_statement statement);
 /* What brings a schema of version `from` (0: none) to the next; NULL: there is none. */
 const char *pfl_schema_get_step(unsigned from);
