@@ -63,7 +63,8 @@ static void drop_root(void)
         _exit(1);
 }
 
-static pid_t start(const char *program, char *const args[])
+/* args[0] becomes the program's path, because these programs look for each other beside it. */
+static pid_t start(const char *program, char *args[])
 {
     char path[192];
     pid_t parent = getpid();
@@ -79,11 +80,12 @@ static pid_t start(const char *program, char *const args[])
     if (getppid() != parent || chdir(folder) != 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
         dup2(null, 2) < 0)
         _exit(1);
+    args[0] = path;
     (void)execv(path, args);
     _exit(127);
 }
 
-static int run_to_end(const char *program, char *const args[])
+static int run_to_end(const char *program, char *args[])
 {
     pid_t child = start(program, args);
     int status = -1;
@@ -98,12 +100,17 @@ static void start_server(void)
     server = start("postgres", args);
 }
 
+static void end_server(int sig)
+{
+    (void)kill(server, sig);
+    (void)waitpid(server, NULL, 0);
+    server = -1;
+}
+
 /* As a crash: without a checkpoint. */
 static void kill_server(void)
 {
-    (void)kill(server, SIGQUIT);
-    (void)waitpid(server, NULL, 0);
-    server = -1;
+    end_server(SIGQUIT);
 }
 
 /* Until the server answers. */
@@ -156,7 +163,7 @@ static void tear_down(void)
     char *args[] = {"rm", "-rf", data, NULL};
 
     if (server > 0)
-        kill_server();
+        end_server(SIGINT); /* which leaves no shared memory behind */
     (void)snprintf(bin, sizeof(bin), "/bin");
     (void)run_to_end("rm", args);
     (void)rmdir(folder);
