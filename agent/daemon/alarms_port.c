@@ -159,13 +159,13 @@ static bool has_room(struct pfl_agent *a, const char *operator_name, bool is_rep
            count_of(a, operator_name) + more <= PFL_AGENT_MAX_ALARMS - PFL_AGENT_MAX_ALARMS / 4;
 }
 
-static void respond_empty(struct pfl_h2_stream *leg)
+static void respond_empty(struct pfl_h2_stream *h2_stream)
 {
-    if (pfl_h2_stream_respond_body(leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
-        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+    if (pfl_h2_stream_respond_body(h2_stream, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(h2_stream, PFL_H2_INTERNAL_ERROR);
 }
 
-static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
+static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                        const struct pfl_agent_alarm_order *order)
 {
     struct pfl_agent_alarm_conf conf = {.loop = a->conf.loop,
@@ -177,11 +177,11 @@ static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
     struct pfl_agent_alarm *alarm;
 
     if (!has_room(a, order->operator_name, old != NULL)) {
-        pfl_agent_refuse(leg, 429, "too many alarms", "this host keeps as many as it may");
+        pfl_agent_refuse(h2_stream, 429, "too many alarms", "this host keeps as many as it may");
         return;
     }
     if (pfl_agent_alarm_open(&conf, &alarm) != 0) {
-        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
         return;
     }
     a->alarms_len++;
@@ -191,26 +191,27 @@ static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
     watch(a);
     pfl_log_info("alarm-set", "operator=%s session=%s triggers=%zu", order->operator_name,
                  order->session, order->triggers_len);
-    respond_empty(leg);
+    respond_empty(h2_stream);
 }
 
 /* False: refused already. */
-static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_route *route)
+static bool is_allowed(struct pfl_h2_stream *h2_stream, const struct pfl_route *route)
 {
     char why[PFL_JUDGE_WHY_BYTES];
     struct pfl_buf role;
     bool is_so;
 
-    if (pfl_agent_read_role(leg, route, &role) != 0)
+    if (pfl_agent_read_role(h2_stream, route, &role) != 0)
         return false;
     is_so = pfl_agent_alarm_is_allowed(route->session, pfl_buf_get(&role), why);
     if (!is_so)
-        pfl_agent_refuse(leg, 403, "not allowed", why);
+        pfl_agent_refuse(h2_stream, 403, "not allowed", why);
     pfl_buf_fini(&role);
     return is_so;
 }
 
-static void set_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg, const struct pfl_route *route)
+static void set_alarm(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
+                      const struct pfl_route *route)
 {
     struct pfl_agent_alarm_order order = {
         .operator_name = route->operator_name,
@@ -218,45 +219,46 @@ static void set_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg, const stru
     };
 
     if (route->triggers == NULL || !pfl_agent_alarm_read_triggers(route->triggers, &order))
-        pfl_agent_refuse(leg, 400, "bad request",
+        pfl_agent_refuse(h2_stream, 400, "bad request",
                          "an alarm waits for 1 to 8 triggers, whose names are letters, digits, "
                          ". _ and -");
-    else if (is_allowed(leg, route))
-        open_alarm(a, leg, &order);
+    else if (is_allowed(h2_stream, route))
+        open_alarm(a, h2_stream, &order);
 }
 
-static void drop_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg, const char *operator_name,
-                       const char *session)
+static void drop_alarm(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
+                       const char *operator_name, const char *session)
 {
     struct pfl_agent_alarm *alarm = find(a, operator_name, session);
 
     if (alarm == NULL) {
-        pfl_agent_refuse(leg, 410, "no such alarm", "you have none for this session here");
+        pfl_agent_refuse(h2_stream, 410, "no such alarm", "you have none for this session here");
         return;
     }
     pfl_agent_alarm_close(alarm);
     watch(a);
     pfl_log_info("alarm-dropped", "operator=%s session=%s", operator_name, session);
-    respond_empty(leg);
+    respond_empty(h2_stream);
 }
 
-static void raise_alarm(struct pfl_agent *a, struct pfl_h2_stream *leg,
+static void raise_alarm(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                         const struct pfl_route *route)
 {
     struct pfl_agent_alarm *alarm = find(a, route->operator_name, route->session);
 
     if (route->trigger == NULL || route->raised_at == NULL) {
-        pfl_agent_refuse(leg, 400, "bad request", "which trigger was raised where?");
+        pfl_agent_refuse(h2_stream, 400, "bad request", "which trigger was raised where?");
     } else if (alarm == NULL) {
-        pfl_agent_refuse(leg, 410, "no such alarm", "no alarm was set here");
+        pfl_agent_refuse(h2_stream, 410, "no such alarm", "no alarm was set here");
     } else if (route->raised_ago_ms > pfl_agent_alarm_get_age_ms(alarm)) {
-        pfl_agent_refuse(leg, 410, "no such alarm", "it was set after that");
-    } else if (is_allowed(leg, route)) {
+        pfl_agent_refuse(h2_stream, 410, "no such alarm", "it was set after that");
+    } else if (is_allowed(h2_stream, route)) {
         if (pfl_agent_alarm_raise(alarm, route->trigger, route->raised_at)) {
             watch(a);
-            respond_empty(leg);
+            respond_empty(h2_stream);
         } else {
-            pfl_agent_refuse(leg, 410, "no such alarm", "it does not wait for that (any more)");
+            pfl_agent_refuse(h2_stream, 410, "no such alarm",
+                             "it does not wait for that (any more)");
         }
     }
 }
@@ -272,7 +274,8 @@ static json_t *encode_alarm(const struct pfl_agent_alarm_info *i)
                      i->why, "since_ms", (json_int_t)i->since_ms);
 }
 
-static void list_alarms(struct pfl_agent *a, struct pfl_h2_stream *leg, const char *operator_name)
+static void list_alarms(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
+                        const char *operator_name)
 {
     json_t *list = json_array();
     json_t *root = json_pack("{s:o}", "alarms", list);
@@ -289,23 +292,23 @@ static void list_alarms(struct pfl_agent *a, struct pfl_h2_stream *leg, const ch
     json = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (json == NULL)
-        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
     else
-        pfl_agent_respond_json(leg, json);
+        pfl_agent_respond_json(h2_stream, json);
     pfl_mem_free(json);
 }
 
-void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
+void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                              const struct pfl_route *route)
 {
     if (route->kind == PFL_ROUTE_ALARMS)
-        list_alarms(self, leg, route->operator_name);
+        list_alarms(self, h2_stream, route->operator_name);
     else if (route->kind == PFL_ROUTE_ALARM_SET)
-        set_alarm(self, leg, route);
+        set_alarm(self, h2_stream, route);
     else if (route->kind == PFL_ROUTE_ALARM_DROP)
-        drop_alarm(self, leg, route->operator_name, route->session);
+        drop_alarm(self, h2_stream, route->operator_name, route->session);
     else if (route->kind == PFL_ROUTE_ALARM_RAISED)
-        raise_alarm(self, leg, route);
+        raise_alarm(self, h2_stream, route);
 }
 
 void pfl_agent_close_alarms(struct pfl_agent *self)

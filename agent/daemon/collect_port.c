@@ -153,7 +153,7 @@ void pfl_agent_close_collect(struct pfl_agent *self)
 
 /* ---- requests ---- */
 
-void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *leg,
+void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                              const struct pfl_route *route)
 {
     struct pfl_collect_stream_conf conf = {.collector = route->collector,
@@ -163,20 +163,21 @@ void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *leg,
     int rc;
 
     if (route->collector == NULL) {
-        pfl_agent_refuse(leg, 400, "bad request", "the relay does not say which collector asks");
+        pfl_agent_refuse(h2_stream, 400, "bad request",
+                         "the relay does not say which collector asks");
         return;
     }
-    if (pfl_agent_read_role(leg, route, &role) != 0)
+    if (pfl_agent_read_role(h2_stream, route, &role) != 0)
         return;
     conf.role = pfl_buf_get(&role);
-    rc = pfl_spool_streams_add(&self->spools, leg, &conf);
+    rc = pfl_spool_streams_add(&self->spools, h2_stream, &conf);
     pfl_buf_fini(&role);
     if (rc == PFL_ELIMIT)
-        pfl_agent_refuse(leg, 429, "too many streams",
+        pfl_agent_refuse(h2_stream, 429, "too many streams",
                          "this host serves as many collectors' "
                          "streams as it may");
     else if (rc != 0)
-        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
 }
 
 void pfl_agent_note_clock(struct pfl_agent *self, const struct pfl_route *route)

@@ -71,22 +71,23 @@ void pfl_agent_take_streams_back(struct pfl_agent *self, struct pfl_stored_fds *
 /* ---- requests_port.c ---- */
 
 /* The h2's on_request; `user` is the uplink. */
-void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
+void pfl_agent_on_request(void *user, struct pfl_h2_stream *h2_stream,
+                          const struct pfl_h2_head *head);
 
 /* ---- answers.c ---- */
 
-void pfl_agent_refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
+void pfl_agent_refuse(struct pfl_h2_stream *h2_stream, unsigned status, const char *title,
                       const char *detail);
-void pfl_agent_respond_json(struct pfl_h2_stream *leg, const char *json);
+void pfl_agent_respond_json(struct pfl_h2_stream *h2_stream, const char *json);
 /* A request's role, into `ret_role` (to be freed); empty without one. PFL_EPARSE, PFL_ENOMEM:
  * refused already. */
-PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *leg, const struct pfl_route *route,
+PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *h2_stream, const struct pfl_route *route,
                                      struct pfl_buf *ret_role);
 
 /* ---- alarms_port.c ---- */
 
 /* Answers a request for alarms that has an operator's name. */
-void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *leg,
+void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                              const struct pfl_route *route);
 PFL_MUST_USE int pfl_agent_open_alarms(struct pfl_agent *self);
 void pfl_agent_close_alarms(struct pfl_agent *self);
@@ -97,7 +98,7 @@ void pfl_agent_close_collect(struct pfl_agent *self);
 /* Tells relays what waits here. */
 void pfl_agent_report_spool(struct pfl_agent *self);
 /* Answers a collector's CONNECT that has an operator's name. */
-void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *leg,
+void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                              const struct pfl_route *route);
 /* What the relay measured, if the request has it. */
 void pfl_agent_note_clock(struct pfl_agent *self, const struct pfl_route *route);
@@ -105,7 +106,7 @@ void pfl_agent_note_clock(struct pfl_agent *self, const struct pfl_route *route)
 /* ---- triggers_port.c ---- */
 
 /* Raises the triggers of a request that has an operator's name, at this host's service. */
-void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
+void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                               const struct pfl_route *route);
 void pfl_agent_close_triggers(struct pfl_agent *self);
 

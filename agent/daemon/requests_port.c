@@ -98,7 +98,7 @@ static const char *make_room(struct pfl_agent *a, const char *operator_name)
     return a->streams_len < a->conf.max_streams + 1 ? NULL : "streams are ending here: try again";
 }
 
-static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int rc)
+static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *h2_stream, int rc)
 {
     const char *why =
         "its tracing service does not answer: is perfleetd (or traced) running there?";
@@ -115,11 +115,11 @@ static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *leg, int r
     pfl_log_warn("service-unreachable", "socket=%s reason=\"%s\"",
                  pfl_log_quote_str(a->conf.consumer_socket),
                  rc == PFL_ESTRANGER ? pfl_fdsock_get_service_why() : pfl_err_str(rc));
-    pfl_agent_refuse(leg, 503, "no tracing service", why);
+    pfl_agent_refuse(h2_stream, 503, "no tracing service", why);
 }
 
 /* NULL: answered already. */
-static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
+static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                                              const struct pfl_stream_ask *ask)
 {
     struct pfl_agent_stream_conf conf;
@@ -128,7 +128,7 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
     int rc;
 
     if (why != NULL) {
-        pfl_agent_refuse(leg, 429, "too many streams", why);
+        pfl_agent_refuse(h2_stream, 429, "too many streams", why);
         return NULL;
     }
     pfl_agent_fill_stream_conf(a, &conf);
@@ -139,7 +139,7 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
     conf.role = ask->role;
     rc = pfl_agent_stream_open(&conf, &s);
     if (rc != 0) {
-        refuse_service(a, leg, rc);
+        refuse_service(a, h2_stream, rc);
         return NULL;
     }
     a->streams_len++;
@@ -149,7 +149,8 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
 }
 
 /* False: refused already. A stream that had a role keeps it until it gets another one. */
-static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *leg, struct pfl_span role)
+static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *h2_stream,
+                      struct pfl_span role)
 {
     char why[PFL_JUDGE_WHY_BYTES];
     int rc = role.len != 0 ? pfl_agent_stream_set_role(s, role, why) : 0;
@@ -157,16 +158,16 @@ static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *leg, str
     if (rc == 0)
         return true;
     if (rc != PFL_EPERM) {
-        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
         return false;
     }
     pfl_log_warn("stream-forbidden", "reason=%s", pfl_log_quote_reason(why));
-    pfl_agent_refuse(leg, 403, "not allowed any more", why);
+    pfl_agent_refuse(h2_stream, 403, "not allowed any more", why);
     pfl_agent_stream_kill(s);
     return false;
 }
 
-static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *leg,
+static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                           const struct pfl_stream_ask *ask)
 {
     struct pfl_agent_stream *s = NULL;
@@ -174,38 +175,41 @@ static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *leg,
     if (ask->id[0] != '\0')
         s = find_stream(a, ask->id);
     if (s != NULL && !is_operators(s, ask->operator_name)) {
-        pfl_agent_refuse(leg, 409, "not your stream", "another operator has a stream of this name");
+        pfl_agent_refuse(h2_stream, 409, "not your stream",
+                         "another operator has a stream of this name");
         return;
     }
     if (s == NULL && ask->is_resume) {
         pfl_agent_refuse(
-            leg, 410, "stream gone",
+            h2_stream, 410, "stream gone",
             "it was killed, its time-to-live passed, or the host's agent was restarted "
             "and continued without it");
         return;
     }
-    if (s != NULL && !give_role(s, leg, ask->role))
+    if (s != NULL && !give_role(s, h2_stream, ask->role))
         return;
     if (s == NULL)
-        s = begin_stream(a, leg, ask);
-    if (s != NULL && pfl_agent_stream_attach(s, leg, ask->has_accounts ? &ask->offer : NULL) != 0)
-        pfl_agent_refuse(leg, 409, "accounts differ", "what was received cannot be what was sent");
+        s = begin_stream(a, h2_stream, ask);
+    if (s != NULL &&
+        pfl_agent_stream_attach(s, h2_stream, ask->has_accounts ? &ask->offer : NULL) != 0)
+        pfl_agent_refuse(h2_stream, 409, "accounts differ",
+                         "what was received cannot be what was sent");
 }
 
-static void connect_stream(struct pfl_agent *a, struct pfl_h2_stream *leg,
+static void connect_stream(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                            const struct pfl_h2_head *head, const struct pfl_route *route)
 {
     struct pfl_buf role;
     struct pfl_stream_ask ask;
 
     if (!pfl_stream_ask_read(head, &ask)) {
-        pfl_agent_refuse(leg, 400, "bad request", "the stream's fields make no sense");
+        pfl_agent_refuse(h2_stream, 400, "bad request", "the stream's fields make no sense");
         return;
     }
-    if (pfl_agent_read_role(leg, route, &role) != 0)
+    if (pfl_agent_read_role(h2_stream, route, &role) != 0)
         return;
     ask.role = pfl_buf_get(&role);
-    find_or_begin(a, leg, &ask);
+    find_or_begin(a, h2_stream, &ask);
     pfl_buf_fini(&role);
 }
 
@@ -236,78 +240,79 @@ static int encode_streams(struct pfl_agent *a, const char *operator_name, char *
 
 /* ---- requests ---- */
 
-static void answer_clock(struct pfl_h2_stream *leg)
+static void answer_clock(struct pfl_h2_stream *h2_stream)
 {
     unsigned long long receive_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     char json[96];
 
     (void)snprintf(json, sizeof(json), "{\"receive_ns\": %llu, \"send_ns\": %llu}\n", receive_ns,
                    (unsigned long long)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME));
-    pfl_agent_respond_json(leg, json);
+    pfl_agent_respond_json(h2_stream, json);
 }
 
-static void answer_streams(struct pfl_agent *a, struct pfl_h2_stream *leg,
+static void answer_streams(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                            const char *operator_name)
 {
     char *json;
 
     if (encode_streams(a, operator_name, &json) != 0) {
-        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
         return;
     }
-    pfl_agent_respond_json(leg, json);
+    pfl_agent_respond_json(h2_stream, json);
     pfl_mem_free(json);
 }
 
-static void kill_stream(struct pfl_agent *a, struct pfl_h2_stream *leg, const char *id,
+static void kill_stream(struct pfl_agent *a, struct pfl_h2_stream *h2_stream, const char *id,
                         const char *operator_name)
 {
     struct pfl_agent_stream *s = find_stream(a, id);
 
     if (s == NULL || !is_operators(s, operator_name)) {
-        pfl_agent_refuse(leg, 410, "stream gone", "you have no such stream here");
+        pfl_agent_refuse(h2_stream, 410, "stream gone", "you have no such stream here");
         return;
     }
     pfl_log_info("stream-killed", "stream=%s operator=%s", id, operator_name);
     pfl_agent_stream_kill(s);
-    if (pfl_h2_stream_respond_body(leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
-        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+    if (pfl_h2_stream_respond_body(h2_stream, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(h2_stream, PFL_H2_INTERNAL_ERROR);
 }
 
-static void change_role(struct pfl_agent *a, struct pfl_h2_stream *leg,
+static void change_role(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                         const struct pfl_route *route)
 {
     struct pfl_agent_stream *s = find_stream(a, route->stream);
     struct pfl_buf role;
 
     if (s == NULL || !is_operators(s, route->operator_name)) {
-        pfl_agent_refuse(leg, 410, "stream gone", "there is no such stream here");
+        pfl_agent_refuse(h2_stream, 410, "stream gone", "there is no such stream here");
         return;
     }
-    if (pfl_agent_read_role(leg, route, &role) != 0)
+    if (pfl_agent_read_role(h2_stream, route, &role) != 0)
         return;
     if (role.len == 0)
-        pfl_agent_refuse(leg, 400, "no role", "the request has none");
-    else if (give_role(s, leg, pfl_buf_get(&role)) &&
-             pfl_h2_stream_respond_body(leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
-        pfl_h2_stream_reset(leg, PFL_H2_INTERNAL_ERROR);
+        pfl_agent_refuse(h2_stream, 400, "no role", "the request has none");
+    else if (give_role(s, h2_stream, pfl_buf_get(&role)) &&
+             pfl_h2_stream_respond_body(h2_stream, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(h2_stream, PFL_H2_INTERNAL_ERROR);
     pfl_buf_fini(&role);
 }
 
 static void answer_events(struct pfl_agent *a, const struct pfl_agent_uplink *u,
-                          struct pfl_h2_stream *leg)
+                          struct pfl_h2_stream *h2_stream)
 {
-    int rc = pfl_events_listen(&a->events, u, leg, uv_now(a->conf.loop));
+    int rc = pfl_events_listen(&a->events, u, h2_stream, uv_now(a->conf.loop));
 
     if (rc == PFL_ELIMIT)
-        pfl_agent_refuse(leg, 429, "too many listeners", "this host's events are read already");
+        pfl_agent_refuse(h2_stream, 429, "too many listeners",
+                         "this host's events are read already");
     else if (rc != 0)
-        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
     else
         pfl_agent_report_spool(a);
 }
 
-static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
+static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *h2_stream,
                   const struct pfl_h2_head *head)
 {
     struct pfl_agent *a = u->agent;
@@ -315,47 +320,49 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *leg,
 
     pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &route);
     if (route.kind == PFL_ROUTE_HELLO || route.kind == PFL_ROUTE_HEALTH) {
-        pfl_agent_respond_json(leg, a->hello);
+        pfl_agent_respond_json(h2_stream, a->hello);
         return;
     }
     if (route.kind == PFL_ROUTE_CLOCK) {
         pfl_agent_note_clock(a, &route);
-        answer_clock(leg);
+        answer_clock(h2_stream);
         return;
     }
     if (route.kind == PFL_ROUTE_EVENTS) {
-        answer_events(a, u, leg);
+        answer_events(a, u, h2_stream);
         return;
     }
     if (route.kind == PFL_ROUTE_NONE)
         return; /* 404 */
     if (route.kind == PFL_ROUTE_METHOD)
-        pfl_agent_refuse(leg, 405, "wrong method", "this path knows another method");
+        pfl_agent_refuse(h2_stream, 405, "wrong method", "this path knows another method");
     else if (route.kind == PFL_ROUTE_NAME)
-        pfl_agent_refuse(leg, 400, "bad request", "that cannot be the name of a stream or session");
+        pfl_agent_refuse(h2_stream, 400, "bad request",
+                         "that cannot be the name of a stream or session");
     else if (route.operator_name == NULL)
-        pfl_agent_refuse(leg, 400, "bad request",
+        pfl_agent_refuse(h2_stream, 400, "bad request",
                          "the relay does not say for which operator it asks");
     else if (route.kind == PFL_ROUTE_CONSUMER)
-        connect_stream(a, leg, head, &route);
+        connect_stream(a, h2_stream, head, &route);
     else if (route.kind == PFL_ROUTE_SPOOL)
-        pfl_agent_connect_spool(a, leg, &route);
+        pfl_agent_connect_spool(a, h2_stream, &route);
     else if (route.kind == PFL_ROUTE_STREAMS)
-        answer_streams(a, leg, route.operator_name);
+        answer_streams(a, h2_stream, route.operator_name);
     else if (route.kind == PFL_ROUTE_KILL)
-        kill_stream(a, leg, route.stream, route.operator_name);
+        kill_stream(a, h2_stream, route.stream, route.operator_name);
     else if (route.kind == PFL_ROUTE_ROLE)
-        change_role(a, leg, &route);
+        change_role(a, h2_stream, &route);
     else if (route.kind == PFL_ROUTE_RAISE)
-        pfl_agent_raise_triggers(a, leg, &route);
+        pfl_agent_raise_triggers(a, h2_stream, &route);
     else
-        pfl_agent_answer_alarms(a, leg, &route);
+        pfl_agent_answer_alarms(a, h2_stream, &route);
 }
 
-void pfl_agent_on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
+void pfl_agent_on_request(void *user, struct pfl_h2_stream *h2_stream,
+                          const struct pfl_h2_head *head)
 {
     struct pfl_agent_uplink *u = user;
 
     if (!u->agent->is_closing)
-        route(u, leg, head);
+        route(u, h2_stream, head);
 }

@@ -22,9 +22,9 @@
 
 struct raise {
     struct pfl_list node;
-    struct pfl_agent *agent;   /* borrowed: the owner */
-    struct pfl_raise *port;    /* owned until on_done, then NULL */
-    struct pfl_h2_stream *leg; /* NULL once it is gone */
+    struct pfl_agent *agent;         /* borrowed: the owner */
+    struct pfl_raise *port;          /* owned until on_done, then NULL */
+    struct pfl_h2_stream *h2_stream; /* NULL once it is gone */
 };
 
 static void on_data(void *user, struct pfl_span data)
@@ -42,7 +42,7 @@ static void free_if_gone(struct raise *r)
 {
     struct pfl_agent *a = r->agent;
 
-    if (r->leg != NULL || r->port != NULL)
+    if (r->h2_stream != NULL || r->port != NULL)
         return;
     pfl_list_remove(&r->node);
     pfl_mem_free(r);
@@ -50,19 +50,19 @@ static void free_if_gone(struct raise *r)
     pfl_agent_finish(a);
 }
 
-static void on_leg_closed(void *user, uint32_t code)
+static void on_h2_stream_closed(void *user, uint32_t code)
 {
     struct raise *r = user;
 
     (void)code;
-    r->leg = NULL;
+    r->h2_stream = NULL;
     free_if_gone(r);
 }
 
-static const struct pfl_h2_stream_ops leg_ops = {
-    .on_data = on_data, .on_end = on_end, .on_closed = on_leg_closed};
+static const struct pfl_h2_stream_ops h2_stream_ops = {
+    .on_data = on_data, .on_end = on_end, .on_closed = on_h2_stream_closed};
 
-static void refuse_service(struct pfl_h2_stream *leg, int err)
+static void refuse_service(struct pfl_h2_stream *h2_stream, int err)
 {
     const char *why =
         "its tracing service does not answer: is perfleetd (or traced) running there, "
@@ -75,7 +75,7 @@ static void refuse_service(struct pfl_h2_stream *leg, int err)
               "the user and the remedy (service_user)";
     else if (err == PFL_ETIMEOUT)
         why = "its tracing service does not answer in time";
-    pfl_agent_refuse(leg, 503, "no tracing service", why);
+    pfl_agent_refuse(h2_stream, 503, "no tracing service", why);
 }
 
 static void on_done(void *user, int err)
@@ -86,15 +86,15 @@ static void on_done(void *user, int err)
         pfl_log_warn("triggers-not-raised", "socket=%s reason=\"%s\"",
                      pfl_log_quote_str(r->agent->conf.producer_socket), pfl_err_str(err));
     r->port = NULL;
-    if (r->leg != NULL && err != 0)
-        refuse_service(r->leg, err);
-    else if (r->leg != NULL &&
-             pfl_h2_stream_respond_body(r->leg, 204, NULL, pfl_span_of(NULL, 0)) != 0)
-        pfl_h2_stream_reset(r->leg, PFL_H2_INTERNAL_ERROR);
+    if (r->h2_stream != NULL && err != 0)
+        refuse_service(r->h2_stream, err);
+    else if (r->h2_stream != NULL &&
+             pfl_h2_stream_respond_body(r->h2_stream, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(r->h2_stream, PFL_H2_INTERNAL_ERROR);
     free_if_gone(r);
 }
 
-static int open_raise(struct pfl_agent *a, struct pfl_h2_stream *leg,
+static int open_raise(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                       const struct pfl_agent_alarm_order *order)
 {
     struct pfl_span triggers[PFL_AGENT_ALARM_TRIGGERS];
@@ -120,10 +120,10 @@ static int open_raise(struct pfl_agent *a, struct pfl_h2_stream *leg,
         return rc;
     }
     r->agent = a;
-    r->leg = leg;
+    r->h2_stream = h2_stream;
     pfl_list_append(&a->raises, &r->node);
     a->raises_len++;
-    pfl_h2_stream_set_user(leg, &leg_ops, r);
+    pfl_h2_stream_set_user(h2_stream, &h2_stream_ops, r);
     return 0;
 }
 
@@ -140,7 +140,7 @@ static const char *find_forbidden(const struct pfl_agent_alarm_order *order, str
 }
 
 /* False: refused already. */
-static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_route *route,
+static bool is_allowed(struct pfl_h2_stream *h2_stream, const struct pfl_route *route,
                        const struct pfl_agent_alarm_order *order)
 {
     char name[PFL_ROLE_PATTERN_MAX + 1];
@@ -149,7 +149,7 @@ static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_route *route,
     char allowed[160];
     char why[480];
 
-    if (pfl_agent_read_role(leg, route, &role) != 0)
+    if (pfl_agent_read_role(h2_stream, route, &role) != 0)
         return false;
     forbidden = find_forbidden(order, pfl_buf_get(&role));
     if (forbidden != NULL) {
@@ -161,13 +161,13 @@ static bool is_allowed(struct pfl_h2_stream *leg, const struct pfl_route *route,
                        name, forbidden, allowed);
         pfl_log_info("request-refused", "operator=%s reason=%s", order->operator_name,
                      pfl_log_quote_reason(why));
-        pfl_agent_refuse(leg, 403, "not allowed", why);
+        pfl_agent_refuse(h2_stream, 403, "not allowed", why);
     }
     pfl_buf_fini(&role);
     return forbidden == NULL;
 }
 
-void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
+void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                               const struct pfl_route *route)
 {
     struct pfl_agent_alarm_order order = {.operator_name = route->operator_name};
@@ -175,26 +175,26 @@ void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *leg,
     int rc;
 
     if (triggers == NULL || !pfl_agent_alarm_read_triggers(triggers, &order)) {
-        pfl_agent_refuse(leg, 400, "bad request",
+        pfl_agent_refuse(h2_stream, 400, "bad request",
                          "1 to 8 triggers are raised at a time, whose names are letters, digits, "
                          ". _ and -");
         return;
     }
-    if (!is_allowed(leg, route, &order))
+    if (!is_allowed(h2_stream, route, &order))
         return;
     if (self->raises_len >= RAISES_MAX) {
-        pfl_agent_refuse(leg, 429, "too many triggers", "this host raises as many as it may");
+        pfl_agent_refuse(h2_stream, 429, "too many triggers", "this host raises as many as it may");
         return;
     }
     pfl_log_info("triggers-raised", "operator=%s triggers=%s", order.operator_name, triggers);
-    rc = open_raise(self, leg, &order);
+    rc = open_raise(self, h2_stream, &order);
     if (rc == PFL_ENOMEM) {
-        pfl_agent_refuse(leg, 503, "out of memory", "the host's agent is out of memory");
+        pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
     } else if (rc != 0) {
         pfl_log_warn("triggers-not-raised", "socket=%s reason=\"%s\"",
                      pfl_log_quote_str(self->conf.producer_socket),
                      rc == PFL_ESTRANGER ? pfl_fdsock_get_service_why() : pfl_err_str(rc));
-        refuse_service(leg, rc);
+        refuse_service(h2_stream, rc);
     }
 }
 

@@ -77,14 +77,14 @@ static void take_route(const struct pfl_h2_head *head, enum pfl_route_side side)
         take_clock(route.clock);
 }
 
-static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
+static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
 {
     const char *triggers = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGERS);
     static struct pfl_agent_alarm_order order;
     struct pfl_stream_ask ask;
 
     (void)user;
-    (void)leg; /* answered 404 */
+    (void)h2_stream; /* answered 404 */
     take_route(head, PFL_ROUTE_AT_AGENT);
     take_route(head, PFL_ROUTE_AT_RELAY);
     take_route(head, PFL_ROUTE_AT_COLLECTOR);

@@ -88,7 +88,7 @@ static struct pfl_stream_memory *make_memory(uint8_t has)
                                        .out_base = 1000,
                                        .out_end = 3000,
                                        .out_capacity = 4096,
-                                       .legs = 1};
+                                       .h2_streams = 1};
     struct pfl_stream_memory *m;
 
     if (pfl_stream_memory_new(&facts, &m) != 0)

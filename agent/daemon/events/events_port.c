@@ -22,9 +22,9 @@
 struct listener {
     struct pfl_list node;
     struct pfl_events *events;
-    const void *relay;         /* the relay that listens; only compared */
-    struct pfl_h2_stream *leg; /* borrowed until its on_closed */
-    uint64_t line;             /* sent next, from byte `at` on */
+    const void *relay;               /* the relay that listens; only compared */
+    struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed */
+    uint64_t line;                   /* sent next, from byte `at` on */
     size_t at;
     uint64_t credited; /* the first line that is not used up, and how much of it was used */
     size_t credited_bytes;
@@ -81,7 +81,7 @@ static void cut_slow(struct pfl_events *e)
             continue;
         l->is_cut = true;
         pfl_log_warn("events-not-read", "reason=\"a relay reads no events while others do\"");
-        pfl_h2_stream_reset(l->leg, PFL_H2_DETACH);
+        pfl_h2_stream_reset(l->h2_stream, PFL_H2_DETACH);
     }
     release(e);
 }
@@ -91,7 +91,7 @@ static void wake(struct pfl_events *e)
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &e->listeners)
-        pfl_h2_stream_wake(listener_of(it)->leg);
+        pfl_h2_stream_wake(listener_of(it)->h2_stream);
 }
 
 static void on_data(void *user, struct pfl_span data)
@@ -176,7 +176,7 @@ static bool may_listen(const struct pfl_events *self, const void *relay)
            of_relay < PFL_EVENTS_LISTENERS_OF_RELAY;
 }
 
-int pfl_events_listen(struct pfl_events *self, const void *relay, struct pfl_h2_stream *leg,
+int pfl_events_listen(struct pfl_events *self, const void *relay, struct pfl_h2_stream *h2_stream,
                       uint64_t now_ms)
 {
     char now[24];
@@ -193,12 +193,12 @@ int pfl_events_listen(struct pfl_events *self, const void *relay, struct pfl_h2_
     (void)snprintf(now, sizeof(now), "%llu", (unsigned long long)now_ms);
     l->events = self;
     l->relay = relay;
-    l->leg = leg;
+    l->h2_stream = h2_stream;
     l->line = l->credited = self->log.first;
-    pfl_h2_stream_set_user(leg, &ops, l);
-    rc = pfl_h2_stream_respond(leg, 200, fields, 2);
+    pfl_h2_stream_set_user(h2_stream, &ops, l);
+    rc = pfl_h2_stream_respond(h2_stream, 200, fields, 2);
     if (rc != 0) {
-        pfl_h2_stream_set_user(leg, NULL, NULL);
+        pfl_h2_stream_set_user(h2_stream, NULL, NULL);
         pfl_mem_free(l);
         return rc;
     }

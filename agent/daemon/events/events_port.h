@@ -22,11 +22,11 @@ struct pfl_events {
 
 void pfl_events_init(struct pfl_events *self);
 void pfl_events_fini(struct pfl_events *self);
-/* Answers `leg` with present and future lines, and with the current time. `relay` identifies the
- * relay. PFL_ELIMIT (too many listeners, in all or of this relay), PFL_ENOMEM, errors of
- * pfl_h2_stream_respond: `leg` is unchanged. */
+/* Answers `h2_stream` with present and future lines, and with the current time. `relay` identifies
+ * the relay. PFL_ELIMIT (too many listeners, in all or of this relay), PFL_ENOMEM, errors of
+ * pfl_h2_stream_respond: `h2_stream` is unchanged. */
 PFL_MUST_USE int pfl_events_listen(struct pfl_events *self, const void *relay,
-                                   struct pfl_h2_stream *leg, uint64_t now_ms);
+                                   struct pfl_h2_stream *h2_stream, uint64_t now_ms);
 
 /* Reports that an operator's request on a stream was judged; `why` NULL: permitted. */
 void pfl_events_tell_request(struct pfl_events *self, const char *operator_name, const char *stream,

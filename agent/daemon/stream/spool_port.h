@@ -77,11 +77,12 @@ static inline void pfl_spool_pool_count(uint64_t *total, struct pfl_shares *by, 
 
 /* A stream ended: its memory is released, and its counters are added. */
 static inline void pfl_spool_pool_leave(struct pfl_spool_pool *self, uint64_t who,
-                                        uint64_t *counted_bytes, uint64_t sent_bytes, unsigned legs)
+                                        uint64_t *counted_bytes, uint64_t sent_bytes,
+                                        unsigned h2_streams)
 {
     pfl_spool_pool_count(&self->used_bytes, &self->used_by, who, counted_bytes, 0);
     self->gone_sent_bytes += sent_bytes;
-    self->gone_resumes += legs != 0 ? legs - 1 : 0;
+    self->gone_resumes += h2_streams != 0 ? h2_streams - 1 : 0;
 }
 
 /* Whether files can be made there: tested once, at the start. PFL_EIO; see errno. */

@@ -20,7 +20,8 @@ struct pfl_agent_stream {
     struct pfl_resume resume;
     struct pfl_stream_memory *memory;   /* owned */
     struct pfl_service_socket *service; /* owned; NULL once closed */
-    struct pfl_h2_stream *leg; /* the HTTP/2 stream that carries it; borrowed until its on_closed */
+    struct pfl_h2_stream
+        *h2_stream; /* the HTTP/2 stream that carries it; borrowed until its on_closed */
     uv_timer_t ttl;
     struct pfl_encode_port *encoder; /* owned; NULL once closed */
     struct pfl_spool_pool *pool;
@@ -36,7 +37,7 @@ struct pfl_agent_stream {
     uint32_t passing_bytes;   /* bytes of the frame in the memory that the gate permitted, */
     uint32_t passed_bytes;    /* and those of it that were sent to the service */
     uint64_t orphan_since_ms; /* CLOCK_BOOTTIME */
-    unsigned legs;
+    unsigned h2_streams;      /* that carried it so far */
     unsigned busy; /* threads' jobs with the memory, and the timer, that are not finished */
     bool is_kept;  /* by the manager: continues when this process dies */
     bool is_dying;
@@ -54,8 +55,8 @@ void pfl_agent_stream_finish(struct pfl_agent_stream *self);
 
 static inline void pfl_agent_stream_wake(struct pfl_agent_stream *self)
 {
-    if (self->leg != NULL)
-        pfl_h2_stream_wake(self->leg);
+    if (self->h2_stream != NULL)
+        pfl_h2_stream_wake(self->h2_stream);
 }
 
 /* ---- stream_out_port.c ---- */

@@ -59,7 +59,7 @@ struct pfl_stream_record {
     uint32_t gate_bytes; /* of the saved gate */
     uint32_t gate_slot;
     uint64_t orphan_since_ms; /* CLOCK_BOOTTIME; 0: an HTTP/2 stream carries it */
-    uint32_t legs;
+    uint32_t h2_streams;
     /* Bools, in memory that another process wrote. */
     uint8_t is_frame_open;   /* zstd's */
     uint8_t is_encoded;      /* the end of the encoding was delivered */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream at its host, its life and its HTTP/2 streams (`leg`): see stream_port.h.
+ * A stream at its host, its life and its HTTP/2 streams (`h2_stream`): see stream_port.h.
  *
  * Happy path: service -> (spool ->) out ring -> HTTP/2 stream, and back through the in ring, with
  * credit both ways (stream_out_port.c, stream_service_port.c). When an HTTP/2 stream is lost, both
@@ -35,7 +35,7 @@ void pfl_agent_stream_finish(struct pfl_agent_stream *self)
     if (!self->is_dying || self->busy != 0)
         return;
     pfl_spool_pool_leave(self->pool, self->who, &self->counted_bytes, self->resume.out.next,
-                         self->legs);
+                         self->h2_streams);
     pfl_list_remove(&self->node);
     self->on_gone(self->user);
     free_stream(self);
@@ -54,16 +54,16 @@ static void on_timer_closed(uv_handle_t *handle)
     on_part_idle(handle->data);
 }
 
-static void drop_leg(struct pfl_agent_stream *s, enum pfl_h2_code code)
+static void drop_h2_stream(struct pfl_agent_stream *s, enum pfl_h2_code code)
 {
-    struct pfl_h2_stream *leg = s->leg;
+    struct pfl_h2_stream *h2_stream = s->h2_stream;
 
-    s->leg = NULL;
+    s->h2_stream = NULL;
     pfl_resume_detach(&s->resume);
-    if (leg == NULL)
+    if (h2_stream == NULL)
         return;
-    pfl_h2_stream_set_user(leg, NULL, NULL);
-    pfl_h2_stream_reset(leg, code);
+    pfl_h2_stream_set_user(h2_stream, NULL, NULL);
+    pfl_h2_stream_reset(h2_stream, code);
 }
 
 /* The memory stays until no thread has work in it. */
@@ -86,7 +86,7 @@ static void close_parts(struct pfl_agent_stream *s)
 static void end(struct pfl_agent_stream *s, enum pfl_h2_code code)
 {
     s->is_dying = true;
-    drop_leg(s, code);
+    drop_h2_stream(s, code);
     uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
     close_parts(s);
 }
@@ -137,7 +137,7 @@ static void orphan(struct pfl_agent_stream *s, uint64_t since_ms)
 
 /* ---- the HTTP/2 stream ---- */
 
-static void on_leg_data(void *user, struct pfl_span data)
+static void on_h2_stream_data(void *user, struct pfl_span data)
 {
     struct pfl_agent_stream *s = user;
 
@@ -147,7 +147,7 @@ static void on_leg_data(void *user, struct pfl_span data)
         pfl_agent_stream_service_deliver(s);
 }
 
-static void on_leg_end(void *user)
+static void on_h2_stream_end(void *user)
 {
     struct pfl_agent_stream *s = user;
 
@@ -156,14 +156,14 @@ static void on_leg_end(void *user)
     pfl_agent_stream_publish(s);
 }
 
-static size_t on_leg_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
+static size_t on_h2_stream_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
 {
     struct pfl_agent_stream *s = user;
 
     return pfl_resume_pull(&s->resume, dst, room, ret_is_end);
 }
 
-static void on_leg_credit(void *user, uint32_t bytes)
+static void on_h2_stream_credit(void *user, uint32_t bytes)
 {
     struct pfl_agent_stream *s = user;
 
@@ -177,11 +177,11 @@ static void on_leg_credit(void *user, uint32_t bytes)
     pfl_agent_stream_wake(s);
 }
 
-static void on_leg_closed(void *user, uint32_t code)
+static void on_h2_stream_closed(void *user, uint32_t code)
 {
     struct pfl_agent_stream *s = user;
 
-    s->leg = NULL;
+    s->h2_stream = NULL;
     pfl_resume_detach(&s->resume);
     if (code == PFL_H2_CANCEL)
         pfl_agent_stream_kill(s);
@@ -190,15 +190,15 @@ static void on_leg_closed(void *user, uint32_t code)
     pfl_agent_stream_publish(s);
 }
 
-static const struct pfl_h2_stream_ops leg_ops = {
-    .on_data = on_leg_data,
-    .on_end = on_leg_end,
-    .on_pull = on_leg_pull,
-    .on_credit = on_leg_credit,
-    .on_closed = on_leg_closed,
+static const struct pfl_h2_stream_ops h2_stream_ops = {
+    .on_data = on_h2_stream_data,
+    .on_end = on_h2_stream_end,
+    .on_pull = on_h2_stream_pull,
+    .on_credit = on_h2_stream_credit,
+    .on_closed = on_h2_stream_closed,
 };
 
-static int answer(struct pfl_agent_stream *s, struct pfl_h2_stream *leg,
+static int answer(struct pfl_agent_stream *s, struct pfl_h2_stream *h2_stream,
                   const struct pfl_resume_offer *sent_offer)
 {
     struct pfl_h2_field fields[PFL_TUNNEL_OFFER_FIELDS + 2];
@@ -213,11 +213,11 @@ static int answer(struct pfl_agent_stream *s, struct pfl_h2_stream *leg,
         pfl_role_copy_name(pfl_gate_get_role(s->gate), role);
         fields[count++] = (struct pfl_h2_field){PFL_TUNNEL_H_ROLE, role};
     }
-    pfl_h2_stream_set_user(leg, &leg_ops, s);
-    return pfl_h2_stream_respond(leg, 200, fields, count);
+    pfl_h2_stream_set_user(h2_stream, &h2_stream_ops, s);
+    return pfl_h2_stream_respond(h2_stream, 200, fields, count);
 }
 
-int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream *leg,
+int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream *h2_stream,
                             const struct pfl_resume_offer *peer)
 {
     static const struct pfl_resume_offer any = {.window_bytes = INT32_MAX};
@@ -230,15 +230,15 @@ int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream 
     rc = pfl_resume_attach(&self->resume, peer != NULL ? peer : &any, &sent_offer);
     if (rc != 0)
         return rc;
-    if (self->leg != NULL) {
-        drop_leg(self, PFL_H2_DETACH);
+    if (self->h2_stream != NULL) {
+        drop_h2_stream(self, PFL_H2_DETACH);
         self->resume.is_attached = true;
     }
     (void)uv_timer_stop(&self->ttl);
-    self->legs++;
-    self->leg = leg;
-    if (answer(self, leg, &sent_offer) != 0) {
-        drop_leg(self, PFL_H2_INTERNAL_ERROR);
+    self->h2_streams++;
+    self->h2_stream = h2_stream;
+    if (answer(self, h2_stream, &sent_offer) != 0) {
+        drop_h2_stream(self, PFL_H2_INTERNAL_ERROR);
         orphan(self, get_now_ms());
         return 0;
     }
@@ -409,7 +409,7 @@ static int restore(struct pfl_agent_stream *s, const struct pfl_agent_stream_con
     s->writes = r->writes;
     s->passing_bytes = r->passing_bytes;
     s->passed_bytes = r->passed_bytes;
-    s->legs = r->legs;
+    s->h2_streams = r->h2_streams;
     if (r->out_capacity != 0)
         kept.out_data = out->get(out->user, r->out_capacity);
     rc = pfl_resume_restore(&s->resume, &kept);
@@ -512,7 +512,7 @@ static int take(const struct pfl_agent_stream_conf *conf, const struct pfl_agent
 static void leave_out(struct pfl_agent_stream *s)
 {
     s->pool->gone_sent_bytes -= s->resume.out.base;
-    s->pool->gone_resumes -= s->legs != 0 ? s->legs - 1 : 0;
+    s->pool->gone_resumes -= s->h2_streams != 0 ? s->h2_streams - 1 : 0;
 }
 
 int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
@@ -573,18 +573,18 @@ void pfl_agent_stream_get_info(const struct pfl_agent_stream *self,
         .id = self->facts.id,
         .operator_name = self->facts.operator_name,
         .age_ms = now_ms - self->facts.begin_ms,
-        .orphan_ms = self->leg == NULL ? now_ms - self->orphan_since_ms : 0,
+        .orphan_ms = self->h2_stream == NULL ? now_ms - self->orphan_since_ms : 0,
         .sent_bytes = self->resume.out.next,
         .kept_bytes = self->counted_bytes + file_bytes,
         .file_bytes = file_bytes,
         .ttl_ms = self->facts.ttl_ms,
-        .resumes = self->legs != 0 ? self->legs - 1 : 0,
-        .is_carried = self->leg != NULL,
+        .resumes = self->h2_streams != 0 ? self->h2_streams - 1 : 0,
+        .is_carried = self->h2_stream != NULL,
         .is_over = self->resume.is_in_ended && self->resume.is_out_ended,
         .is_done = pfl_resume_is_done(&self->resume),
         .queued_bytes = pfl_resume_held(&self->resume),
-        .window_bytes = self->leg != NULL ? self->resume.peer_window_bytes : 0,
-        .unused_bytes = self->leg != NULL ? self->resume.out.next - self->resume.out.base : 0,
-        .is_waiting = self->leg != NULL && pfl_replay_unsent(&self->resume.out) != 0,
+        .window_bytes = self->h2_stream != NULL ? self->resume.peer_window_bytes : 0,
+        .unused_bytes = self->h2_stream != NULL ? self->resume.out.next - self->resume.out.base : 0,
+        .is_waiting = self->h2_stream != NULL && pfl_replay_unsent(&self->resume.out) != 0,
     };
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One stream of an operator at its host: the connection to the local consumer socket, and the
- * resume state that outlives the HTTP/2 streams (`leg`) which carry it.
+ * resume state that outlives the HTTP/2 streams (`h2_stream`) which carry it.
  *
  * Reads the service at local speed into a bounded spool (memory, then a file), so that a service
  * with blocking sends does not wait for the network. When the spool is full, the socket's
@@ -69,11 +69,12 @@ PFL_MUST_USE int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *
                                             const struct pfl_agent_stream_kept *kept,
                                             struct pfl_agent_stream **ret_stream);
 /*
- * `leg` carries the stream from now on and replaces any other: answered 200 with our offer.
- * PFL_EPROTO: the peer's offer is impossible; `leg` and the stream are unchanged. `peer` NULL: a
- * client without offers.
+ * `h2_stream` carries the stream from now on and replaces any other: answered 200 with our offer.
+ * PFL_EPROTO: the peer's offer is impossible; `h2_stream` and the stream are unchanged. `peer`
+ * NULL: a client without offers.
  */
-PFL_MUST_USE int pfl_agent_stream_attach(struct pfl_agent_stream *self, struct pfl_h2_stream *leg,
+PFL_MUST_USE int pfl_agent_stream_attach(struct pfl_agent_stream *self,
+                                         struct pfl_h2_stream *h2_stream,
                                          const struct pfl_resume_offer *peer);
 /*
  * Sets another role of the operator, and judges running requests again. PFL_EPERM, with `ret_why`

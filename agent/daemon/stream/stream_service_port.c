@@ -79,10 +79,10 @@ int pfl_agent_stream_service_judge_again(struct pfl_agent_stream *self)
 
 static void send_credit(struct pfl_agent_stream *s)
 {
-    uint32_t credit = s->leg != NULL ? pfl_resume_take_credit(&s->resume) : 0;
+    uint32_t credit = s->h2_stream != NULL ? pfl_resume_take_credit(&s->resume) : 0;
 
     if (credit != 0)
-        pfl_h2_stream_credit(s->leg, credit);
+        pfl_h2_stream_credit(s->h2_stream, credit);
 }
 
 /* Sends of `data`, and notes it. What a service that is gone, or going, was sent is used up all the

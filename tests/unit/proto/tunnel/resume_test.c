@@ -124,11 +124,11 @@ struct end {
     struct pfl_resume_offer sent_offer;
     uint64_t written; /* by its owner */
     uint64_t used;
-    uint64_t total;       /* to write */
-    uint8_t leg[1 << 14]; /* bytes under way to this end */
-    size_t leg_len;
-    uint32_t credit_leg; /* credit under way to this end */
-    bool end_leg;
+    uint64_t total;             /* to write */
+    uint8_t in_flight[1 << 14]; /* bytes under way to this end */
+    size_t in_flight_len;
+    uint32_t credit_in_flight; /* credit under way to this end */
+    bool has_end_in_flight;
 };
 
 static struct end ends[2];
@@ -181,33 +181,34 @@ static void send_some(unsigned i)
     size_t room = roll(600);
     bool is_end = false;
 
-    if (room > sizeof(to->leg) - to->leg_len)
-        room = sizeof(to->leg) - to->leg_len;
-    to->leg_len += pfl_resume_pull(&ends[i].resume, to->leg + to->leg_len, room, &is_end);
-    to->end_leg |= is_end;
-    to->credit_leg += pfl_resume_take_credit(&ends[i].resume);
+    if (room > sizeof(to->in_flight) - to->in_flight_len)
+        room = sizeof(to->in_flight) - to->in_flight_len;
+    to->in_flight_len +=
+        pfl_resume_pull(&ends[i].resume, to->in_flight + to->in_flight_len, room, &is_end);
+    to->has_end_in_flight |= is_end;
+    to->credit_in_flight += pfl_resume_take_credit(&ends[i].resume);
 }
 
 static void receive_some(unsigned i)
 {
     struct end *e = &ends[i];
-    size_t len = e->leg_len != 0 ? 1 + roll((uint32_t)e->leg_len) : 0;
+    size_t len = e->in_flight_len != 0 ? 1 + roll((uint32_t)e->in_flight_len) : 0;
 
     if (len != 0 && pfl_resume_held(&e->resume) == 0 && roll(2) == 0) {
         for (size_t k = 0; k < len; k++)
-            assert_int_equal(e->leg[k], byte_at(1 - i, e->used + k));
+            assert_int_equal(e->in_flight[k], byte_at(1 - i, e->used + k));
         assert_int_equal(pfl_resume_pass(&e->resume, len), 0);
         e->used += len;
     } else if (len != 0) {
-        assert_int_equal(pfl_resume_feed(&e->resume, pfl_span_of(e->leg, len)), 0);
+        assert_int_equal(pfl_resume_feed(&e->resume, pfl_span_of(e->in_flight, len)), 0);
     }
-    memmove(e->leg, e->leg + len, e->leg_len - len);
-    e->leg_len -= len;
-    if (e->leg_len == 0 && e->end_leg)
+    memmove(e->in_flight, e->in_flight + len, e->in_flight_len - len);
+    e->in_flight_len -= len;
+    if (e->in_flight_len == 0 && e->has_end_in_flight)
         pfl_resume_feed_end(&e->resume);
-    if (e->credit_leg != 0)
-        assert_int_equal(pfl_resume_on_credit(&e->resume, e->credit_leg), 0);
-    e->credit_leg = 0;
+    if (e->credit_in_flight != 0)
+        assert_int_equal(pfl_resume_on_credit(&e->resume, e->credit_in_flight), 0);
+    e->credit_in_flight = 0;
     assert_true(pfl_resume_held(&e->resume) <= WINDOW);
 }
 
@@ -233,9 +234,9 @@ static void cut(void)
 {
     for (unsigned i = 0; i < 2; i++) {
         pfl_resume_detach(&ends[i].resume);
-        ends[i].leg_len = 0;
-        ends[i].credit_leg = 0;
-        ends[i].end_leg = false;
+        ends[i].in_flight_len = 0;
+        ends[i].credit_in_flight = 0;
+        ends[i].has_end_in_flight = false;
     }
 }
 
@@ -320,7 +321,7 @@ static void run_to_the_end(bool is_mortal)
     }
 }
 
-static void every_byte_arrives_once_and_in_order_however_often_the_leg_is_cut(void **state)
+static void every_byte_arrives_once_and_in_order_however_often_the_h2_stream_is_cut(void **state)
 {
     (void)state;
     run_to_the_end(false);
@@ -431,7 +432,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_kept_goes_on_with_every_offer_that_can_be_true),
         cmocka_unit_test(what_cannot_have_been_kept_is_refused),
-        cmocka_unit_test(every_byte_arrives_once_and_in_order_however_often_the_leg_is_cut),
+        cmocka_unit_test(every_byte_arrives_once_and_in_order_however_often_the_h2_stream_is_cut),
         cmocka_unit_test(every_byte_arrives_once_and_in_order_however_often_an_end_is_replaced),
         cmocka_unit_test(a_reader_that_never_reads_is_sent_one_window_however_often_it_comes_back),
         cmocka_unit_test(offers_that_cannot_be_true_are_refused_and_change_nothing),

@@ -62,11 +62,11 @@ static void on_closed(void *user, uint32_t code)
 static const struct pfl_h2_stream_ops ops = {
     .on_response = on_response, .on_data = on_data, .on_end = on_end, .on_closed = on_closed};
 
-static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
+static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
 {
     (void)head;
-    if (pfl_events_listen(&events, user, leg, 4711) != 0)
-        pfl_h2_stream_reset(leg, PFL_H2_REFUSED);
+    if (pfl_events_listen(&events, user, h2_stream, 4711) != 0)
+        pfl_h2_stream_reset(h2_stream, PFL_H2_REFUSED);
 }
 
 static bool move(struct pfl_h2 *from, struct pfl_h2 *to)

@@ -39,7 +39,7 @@ const struct pfl_stream_record memory_kit_full = {
     .spool = {.ring_begin = 1, .ring_end = 70000, .file_begin = 3, .file_end = 900},
     .gate_bytes = 5000,
     .orphan_since_ms = 99,
-    .legs = 4,
+    .h2_streams = 4,
     .is_frame_open = 1,
     .is_encoded = 1,
     .is_service_over = 1,
@@ -134,7 +134,7 @@ void memory_kit_assert_is_record(const struct pfl_stream_memory *m,
     assert_memory_equal(&got->spool, &r->spool, sizeof(r->spool));
     assert_int_equal(got->gate_bytes, r->gate_bytes);
     assert_int_equal(got->orphan_since_ms, r->orphan_since_ms);
-    assert_int_equal(got->legs, r->legs);
+    assert_int_equal(got->h2_streams, r->h2_streams);
     assert_int_equal(got->is_frame_open, r->is_frame_open);
     assert_int_equal(got->is_encoded, r->is_encoded);
     assert_int_equal(got->is_service_over, r->is_service_over);

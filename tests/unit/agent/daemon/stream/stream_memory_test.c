@@ -141,7 +141,7 @@ static void a_death_within_publish_gives_the_old_record_or_the_new_one(void **st
         new.pipe_begin = new.pipe_end = old.pipe_end * 257 + 1;
         new.out_base = new.out_end = old.out_end * 3 + 1;
         new.gate_bytes = 70 + turn;
-        new.legs = old.legs * 31;
+        new.h2_streams = old.h2_streams * 31;
         new.is_encoded = turn % 2 == 0;
         memory_kit_save_gate(m, new.gate_bytes, 2 + turn);
         memory_kit_read_head(fd, c.old);

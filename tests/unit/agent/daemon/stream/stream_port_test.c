@@ -325,9 +325,9 @@ static void one_operator_has_half_of_the_memory_of_all_spools(void **state)
     assert_int_equal(w.agent.pool.used_bytes, 0);
 }
 
-static void serve_stream(struct pfl_h2_stream *leg)
+static void serve_stream(struct pfl_h2_stream *h2_stream)
 {
-    assert_int_equal(pfl_agent_stream_attach(w.stream, leg, NULL), 0);
+    assert_int_equal(pfl_agent_stream_attach(w.stream, h2_stream, NULL), 0);
 }
 
 /* Both have said all. */
