@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cases of every engine on a PostgreSQL of the test's own; then a server that dies under load,
- * and two collectors that store the same segments. Skipped where PostgreSQL is not installed.
+ * and two collectors that store the same segments. Skipped where PostgreSQL is not installed. A
+ * server that ends by itself (no memory, no room on the disk) is started again. When the test fails
+ * it prints the server's log.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,10 +34,13 @@
 #define WATCHDOG_S 240
 #define NUMBERS    1000u
 #define KILLS      8
+#define TRIES      5     /* of initdb: the disk may be full for a moment */
+#define LOG_BYTES  16384 /* the end of the server's log that is printed */
 
 static char bin[128];
 static char folder[64];
 static char data[96];
+static char log_path[96];
 static char where[160];
 static pid_t server = -1;
 
@@ -70,6 +75,7 @@ static pid_t start(const char *program, char *args[])
     pid_t parent = getpid();
     pid_t child = fork();
     int null;
+    int log;
 
     if (child != 0)
         return child;
@@ -77,8 +83,9 @@ static pid_t start(const char *program, char *args[])
     drop_root();
     (void)prctl(PR_SET_PDEATHSIG, SIGQUIT);
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (getppid() != parent || chdir(folder) != 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
-        dup2(null, 2) < 0)
+    log = open(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (getppid() != parent || chdir(folder) != 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 ||
+        dup2(log, 2) < 0)
         _exit(1);
     args[0] = path;
     (void)execv(path, args);
@@ -90,14 +97,40 @@ static int run_to_end(const char *program, char *args[])
     pid_t child = start(program, args);
     int status = -1;
 
-    return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? 0 : -1;
+    if (child > 0 && waitpid(child, &status, 0) == child && status == 0)
+        return 0;
+    printf("%s/%s ended with status 0x%x\n", bin, program, (unsigned)status);
+    return -1;
 }
 
+/* Needs little memory, and none of /dev/shm, which is small in containers. */
 static void start_server(void)
 {
-    char *args[] = {"postgres", "-D", data, "-k", folder, "-h", "", "-F", NULL};
+    char *args[] = {"postgres", "-D",
+                    data,       "-k",
+                    folder,     "-h",
+                    "",         "-F",
+                    "-c",       "dynamic_shared_memory_type=mmap",
+                    "-c",       "shared_buffers=16MB",
+                    NULL};
 
     server = start("postgres", args);
+}
+
+/* The end of the server's log, on stdout. */
+static void print_log(void)
+{
+    static char text[LOG_BYTES];
+    FILE *file = fopen(log_path, "re");
+    size_t len;
+
+    if (file == NULL)
+        return;
+    (void)fseek(file, 0, SEEK_END);
+    (void)fseek(file, ftell(file) > LOG_BYTES ? -(long)LOG_BYTES : -ftell(file), SEEK_END);
+    len = fread(text, 1, sizeof(text), file);
+    (void)fclose(file);
+    printf("the end of %s:\n%.*s\n", log_path, (int)len, text);
 }
 
 static void end_server(int sig)
@@ -113,6 +146,17 @@ static void kill_server(void)
     end_server(SIGQUIT);
 }
 
+static void start_server_again_if_ended(void)
+{
+    int status;
+
+    if (server <= 0 || waitpid(server, &status, WNOHANG) != server)
+        return;
+    printf("the server ended with status 0x%x, and is started again\n", (unsigned)status);
+    (void)usleep(500000);
+    start_server();
+}
+
 /* Until the server answers. */
 static PGconn *connect_server(void)
 {
@@ -121,9 +165,14 @@ static PGconn *connect_server(void)
 
     for (;;) {
         conn = PQconnectdb(where + strlen("postgres:"));
-        if (PQstatus(conn) == CONNECTION_OK || time(NULL) > end)
+        if (PQstatus(conn) == CONNECTION_OK)
             return conn;
+        if (time(NULL) > end) {
+            printf("the server does not answer: %s\n", PQerrorMessage(conn));
+            return conn;
+        }
         PQfinish(conn);
+        start_server_again_if_ended();
         (void)usleep(20000);
     }
 }
@@ -135,6 +184,8 @@ static int make_empty(void)
                                     "CREATE SCHEMA public");
     int rc = PQresultStatus(result) == PGRES_COMMAND_OK ? 0 : -1;
 
+    if (rc != 0)
+        printf("the schema is not emptied: %s\n", PQerrorMessage(conn));
     PQclear(result);
     PQfinish(conn);
     return rc;
@@ -151,16 +202,20 @@ static int set_up(void)
         (getuid() == 0 && (user == NULL || chown(folder, user->pw_uid, user->pw_gid) != 0)))
         return -1;
     (void)snprintf(data, sizeof(data), "%s/data", folder);
+    (void)snprintf(log_path, sizeof(log_path), "%s/log", folder);
     (void)snprintf(where, sizeof(where), "postgres:host=%s user=perfleet dbname=postgres", folder);
-    if (run_to_end("initdb", args) != 0)
-        return -1;
+    for (int tries = 1; run_to_end("initdb", args) != 0; tries++) {
+        if (tries == TRIES)
+            return -1;
+        (void)sleep(2);
+    }
     start_server();
     return make_empty();
 }
 
 static void tear_down(void)
 {
-    char *args[] = {"rm", "-rf", data, NULL};
+    char *args[] = {"rm", "-rf", data, log_path, NULL};
 
     if (server > 0)
         end_server(SIGINT); /* which leaves no shared memory behind */
@@ -177,8 +232,10 @@ static struct pfl_index *open_index(void)
     time_t end = time(NULL) + WATCHDOG_S;
 
     while (pfl_index_open(&conf, why, &index) != 0) {
-        if (time(NULL) > end)
+        if (time(NULL) > end) {
+            printf("the index does not open: %s\n", why);
             return NULL;
+        }
         (void)usleep(20000);
     }
     return index;
@@ -215,8 +272,10 @@ static bool store(struct pfl_index *index, uint32_t number, unsigned *ids)
             continue;
         if (rc == 0 && (result == PFL_INDEX_RESERVE_NEW || result == PFL_INDEX_RESERVE_AGAIN))
             rc = pfl_index_set_live(index, place.id, 2000);
-        if (rc != 0 && rc != PFL_ENOENT && !is_for_now(rc))
+        if (rc != 0 && rc != PFL_ENOENT && !is_for_now(rc)) {
+            printf("segment %u is not stored: %d, %s\n", number, rc, pfl_index_get_error(index));
             return false;
+        }
     }
     return true;
 }
@@ -228,11 +287,15 @@ static void store_all(const char *collector)
     unsigned ids = 0;
 
     (void)alarm(WATCHDOG_S);
+    if (index == NULL)
+        _exit(1);
     while (is_for_now(pfl_index_join(index, collector, &generation)))
         continue;
     for (uint32_t i = 1; i <= NUMBERS; i++)
-        if (!store(index, i, &ids))
+        if (!store(index, i, &ids)) {
+            (void)fflush(stdout);
             _exit(1);
+        }
     pfl_index_close(index);
     _exit(0);
 }
@@ -351,12 +414,15 @@ int main(void)
         return SKIPPED;
     }
     if (set_up() != 0) {
-        printf("PostgreSQL does not start\n");
+        printf("PostgreSQL does not start in %s\n", folder);
+        print_log();
         tear_down();
         return 1;
     }
     failed = index_cases_run("every engine: PostgreSQL", where, make_empty);
     failed += cmocka_run_group_tests_name("PostgreSQL", tests, NULL, NULL);
+    if (failed != 0)
+        print_log();
     tear_down();
     pfl_sweep_assert_no_leak();
     return failed;
