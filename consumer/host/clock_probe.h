@@ -10,7 +10,7 @@
 
 #include "consumer/clock/clock_sync.h"
 #include "consumer/host/host_conn.h"
-#include "consumer/packet_scan.h"
+#include "proto/packet_scan.h"
 
 #define PFL_CLOCK_PROBE_ROUNDS 32u /* the service remembers 64 */
 

@@ -18,8 +18,8 @@
 
 #include "base/mem.h"
 #include "consumer/merge/merge_impl.h"
-#include "consumer/packet_scan.h"
 #include "perfetto/trace_packet.fields.h"
+#include "proto/packet_scan.h"
 
 #define SCRATCH_MAX (2 * (size_t)PFL_PACKET_MAX_BYTES)
 

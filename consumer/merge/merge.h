@@ -15,7 +15,7 @@
 #include "consumer/clock/clock_sync.h"
 #include "consumer/merge/interned.h"
 #include "consumer/merge/losers.h"
-#include "consumer/packet_scan.h"
+#include "proto/packet_scan.h"
 
 #define PFL_MERGE_MAX_HOSTS     1024u
 #define PFL_MERGE_MAX_SEQUENCES (1u << 20) /* per host */

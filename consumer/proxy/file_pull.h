@@ -7,8 +7,8 @@
 #define PFL_CONSUMER_FILE_PULL_H
 
 #include "consumer/host/host_conn.h"
-#include "consumer/packet_scan.h"
 #include "consumer/proxy/file_request.h"
+#include "proto/packet_scan.h"
 
 struct pfl_file_pull_conf {
     uv_loop_t *loop;

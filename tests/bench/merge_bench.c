@@ -13,9 +13,9 @@
 
 #include "base/mem.h"
 #include "consumer/merge/merge.h"
-#include "consumer/packet_scan.h"
 #include "perfetto/consumer_port.fields.h"
 #include "proto/packet_run.h"
+#include "proto/packet_scan.h"
 
 #define REPLY_BYTES (127u * 1024)
 #define SINK_BYTES  (1u << 20)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "consumer/packet_scan.h"
+#include "proto/packet_scan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "consumer/packet_scan.h"
 #include "proto/compressed.h"
+#include "proto/packet_scan.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/trace_bytes.h"
 

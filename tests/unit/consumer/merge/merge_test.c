@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "consumer/packet_scan.h"
+#include "proto/packet_scan.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/merge/merge_world.h"
 

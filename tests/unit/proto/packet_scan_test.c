@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slices to packets: recorded read-outs, packets over many replies, and what must be refused. */
-#include "consumer/packet_scan.h"
+#include "proto/packet_scan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

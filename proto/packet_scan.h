@@ -4,8 +4,8 @@
  * packet is returned in its original slices, without copying; only one that spans several replies
  * is collected. Requested runs of packets are returned unchanged (proto/packet_run.h). I/O-free.
  */
-#ifndef PFL_CONSUMER_PACKET_SCAN_H
-#define PFL_CONSUMER_PACKET_SCAN_H
+#ifndef PFL_PROTO_PACKET_SCAN_H
+#define PFL_PROTO_PACKET_SCAN_H
 
 #include <sys/uio.h>
 

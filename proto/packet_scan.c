@@ -13,7 +13,7 @@
  * Failures: malformed protobuf and packets past the maximum end the host's stream; no part of an
  * unfinished packet was returned. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of `partial`.
  */
-#include "consumer/packet_scan.h"
+#include "proto/packet_scan.h"
 
 #include "perfetto/consumer_port.fields.h"
 #include "proto/packet_run.h"
