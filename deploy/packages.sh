@@ -18,7 +18,8 @@ PFL_PACKAGES_RELEASE="ccache clang codespell curl libclang-rt-dev git libcmocka-
     postgresql socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
     $PFL_PACKAGES_TOOLS"
-PFL_PACKAGES_TEST="clang-format clang-tidy debootstrap fish protobuf-compiler tmux zsh $PFL_PACKAGES_RELEASE
+# npm: the tests of S3 get a server of S3 from its registry.
+PFL_PACKAGES_TEST="clang-format clang-tidy debootstrap fish npm protobuf-compiler tmux zsh $PFL_PACKAGES_RELEASE
     $PFL_PACKAGES_ENGINE
     $PFL_PACKAGES_DEMO"
 
@@ -32,13 +33,18 @@ pfl_packages_list() {
     done | sort -u
 }
 
+# npm counts by its program: a nodejs that is not Debian's has it, and conflicts with Debian's package.
+pfl_packages_has() {
+    if [ "$1" = npm ] && command -v npm >/dev/null; then return; fi
+    dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed
+}
+
 # Installs what is missing of the named sets. Without root: says what is missing and fails; with
 # everything there it needs neither root nor network.
 pfl_packages_need() {
     local missing=() package said
     for package in $(pfl_packages_list "$@"); do
-        dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
-            missing+=("$package")
+        pfl_packages_has "$package" || missing+=("$package")
     done
     if [ ${#missing[@]} -eq 0 ]; then
         echo "packages: all installed"
