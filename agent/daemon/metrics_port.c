@@ -148,6 +148,42 @@ static void collect_losses(const struct pfl_agent_metrics *self, struct pfl_metr
                        (double)pool->full);
 }
 
+/* An agent without a folder for segments has none of these families. */
+static void collect_segments(const struct pfl_agent *agent, struct pfl_metrics *m)
+{
+    struct pfl_segments_figures f;
+    unsigned orders;
+    unsigned running;
+
+    if (agent->segments == NULL || agent->orders == NULL)
+        return;
+    pfl_segments_get_figures(agent->segments, &f);
+    pfl_orders_count(agent->orders, &orders, &running);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_orders",
+                       "Orders that collectors put on this host.", orders);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_orders_running",
+                       "Of them, those that run.", running);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_segments",
+                       "Segments that wait for a collector.", (double)f.sums.segments);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_segments_bytes", "Their bytes.",
+                       (double)f.sums.bytes);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_segments_gaps",
+                       "Gaps that wait for a collector.", (double)f.gaps);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_segments_have_room",
+                       "1 when the disk has room for segments, else 0.", f.has_room);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_agent_segments_total",
+                       "Segments that the service wrote.", (double)f.taken);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_agent_segments_bytes_total",
+                       "Bytes of these segments.", (double)f.taken_bytes);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_agent_segments_released_total",
+                       "Segments and gaps that a collector released.", (double)f.released);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_agent_segments_removed_total",
+                       "Segments that a quota removed before a collector read them.",
+                       (double)f.removed);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_agent_segments_removed_bytes_total",
+                       "Their bytes.", (double)f.removed_bytes);
+}
+
 static void collect_own(const struct pfl_agent_metrics *self, struct pfl_metrics *m)
 {
     static const struct pfl_metrics_label labels[] = {{"program", "perfleet-agent"},
@@ -166,6 +202,7 @@ static void collect_own(const struct pfl_agent_metrics *self, struct pfl_metrics
                        pfl_service_watch_get(self->watch)->is_known);
     collect_streams(&f, m);
     collect_queues(&f, m);
+    collect_segments(self->agent, m);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_certificate_expiry_timestamp_seconds",
                        "When the own certificate ends.", (double)f.certificate_end_s);
     if (f.crl_end_s != INT64_MAX)

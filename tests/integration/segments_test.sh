@@ -19,7 +19,8 @@ start_perfleetd() {
     wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
 }
 start_host_agent() {
-    start_agent one --segments-dir "$WORK/spool"
+    rm -f "$WORK/agent.metrics"
+    start_agent one --segments-dir "$WORK/spool" --metrics-socket "$WORK/agent.metrics"
     AGENT_PID=$STARTED
 }
 start_perfleetd || { check "perfleetd opens its sockets" false; finish; }
@@ -45,7 +46,18 @@ check "the order runs" wait_for 30 order_is running
 check "its segments wait for the collector" wait_for 60 has_segments 2
 check "the relay knows what waits" wait_for 30 says '"segments":[1-9]' \
     "$PFL_BUILD/tests/tunnel_client" "$RELAY" test "$WORK/pki/ca.pem" "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" call GET /v1/spools
+scrape() { curl -sS -m 60 -o "$WORK/now" --unix-socket "$WORK/agent.metrics" http://localhost/metrics; }
+is_above() { # FAMILY NUMBER
+    scrape && [ "$(sed -n "s/^$1 //p" "$WORK/now")" -gt "$2" ]
+}
+check "the agent's metrics have the order that runs" wait_for 30 is_above perfleet_agent_orders_running 0
+check "the segments that wait" is_above perfleet_agent_segments 1
+check "and their bytes" is_above perfleet_agent_segments_bytes 1000
+check "and room on the disk" is_above perfleet_agent_segments_have_room 0
+check "all of it is in docs/metrics.md" \
+    python3 -B "$ROOT/tests/support/metrics_check.py" documented "$WORK/now" "$ROOT/docs/metrics.md"
 check "they are read, verified and released" spool pull "$WORK/pulled"
+check "and counted" is_above perfleet_agent_segments_released_total 1
 opens_alone() {
     local file
     for file in "$WORK"/pulled/*.pftrace; do
