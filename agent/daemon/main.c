@@ -25,7 +25,7 @@
 #include "proto/unpack.h"
 #include "settings/settings.h"
 #include "tunnel/dialer.h"
-#include "tunnel/raise_port.h"
+#include "tunnel/trigger_producer_port.h"
 
 static const char usage_text[] =
     "usage: perfleet-agent --relay HOST --ca FILE --cert FILE --key FILE [OPTION]...\n"
@@ -153,8 +153,8 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     conf->producer_socket = m->producer_socket;
     if (m->producer_socket == NULL)
         conf->producer_socket = m->consumer_socket != NULL
-                                    ? pfl_raise_socket_beside(m->consumer_socket)
-                                    : pfl_raise_default_socket();
+                                    ? pfl_trigger_producer_socket_beside(m->consumer_socket)
+                                    : pfl_trigger_producer_default_socket();
     if (pfl_fdsock_trust(m->service_user) != 0)
         return refuse(fault, "service_user", "wants at most 16 existing users", m->service_user);
     conf->max_streams = m->max_streams;

@@ -13,8 +13,8 @@
 #include <jansson.h>
 
 #include "agent/daemon/port_impl.h"
-#include "agent/daemon/stream/stream_ask.h"
 #include "agent/daemon/stream/stream_port.h"
+#include "agent/daemon/stream/stream_request.h"
 #include "base/clock.h"
 #include "base/io/fdsock.h"
 #include "base/log.h"
@@ -120,10 +120,10 @@ static void refuse_service(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
 
 /* NULL: answered already. */
 static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
-                                             const struct pfl_stream_ask *ask)
+                                             const struct pfl_stream_request *request)
 {
     struct pfl_agent_stream_conf conf;
-    const char *why = make_room(a, ask->operator_name);
+    const char *why = make_room(a, request->operator_name);
     struct pfl_agent_stream *s;
     int rc;
 
@@ -132,11 +132,11 @@ static struct pfl_agent_stream *begin_stream(struct pfl_agent *a, struct pfl_h2_
         return NULL;
     }
     pfl_agent_fill_stream_conf(a, &conf);
-    conf.id = ask->id;
-    conf.operator_name = ask->operator_name;
-    conf.ttl_ms = ask->ttl_ms < a->conf.ttl_max_ms ? ask->ttl_ms : a->conf.ttl_max_ms;
-    conf.wants_zstd = ask->wants_zstd;
-    conf.role = ask->role;
+    conf.id = request->id;
+    conf.operator_name = request->operator_name;
+    conf.ttl_ms = request->ttl_ms < a->conf.ttl_max_ms ? request->ttl_ms : a->conf.ttl_max_ms;
+    conf.wants_zstd = request->wants_zstd;
+    conf.role = request->role;
     rc = pfl_agent_stream_open(&conf, &s);
     if (rc != 0) {
         refuse_service(a, h2_stream, rc);
@@ -168,30 +168,30 @@ static bool give_role(struct pfl_agent_stream *s, struct pfl_h2_stream *h2_strea
 }
 
 static void find_or_begin(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
-                          const struct pfl_stream_ask *ask)
+                          const struct pfl_stream_request *request)
 {
     struct pfl_agent_stream *s = NULL;
 
-    if (ask->id[0] != '\0')
-        s = find_stream(a, ask->id);
-    if (s != NULL && !is_operators(s, ask->operator_name)) {
+    if (request->id[0] != '\0')
+        s = find_stream(a, request->id);
+    if (s != NULL && !is_operators(s, request->operator_name)) {
         pfl_agent_refuse(h2_stream, 409, "not your stream",
                          "another operator has a stream of this name");
         return;
     }
-    if (s == NULL && ask->is_resume) {
+    if (s == NULL && request->is_resume) {
         pfl_agent_refuse(
             h2_stream, 410, "stream gone",
             "it was killed, its time-to-live passed, or the host's agent was restarted "
             "and continued without it");
         return;
     }
-    if (s != NULL && !give_role(s, h2_stream, ask->role))
+    if (s != NULL && !give_role(s, h2_stream, request->role))
         return;
     if (s == NULL)
-        s = begin_stream(a, h2_stream, ask);
+        s = begin_stream(a, h2_stream, request);
     if (s != NULL &&
-        pfl_agent_stream_attach(s, h2_stream, ask->has_accounts ? &ask->offer : NULL) != 0)
+        pfl_agent_stream_attach(s, h2_stream, request->has_accounts ? &request->offer : NULL) != 0)
         pfl_agent_refuse(h2_stream, 409, "accounts differ",
                          "what was received cannot be what was sent");
 }
@@ -200,16 +200,16 @@ static void connect_stream(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
                            const struct pfl_h2_head *head, const struct pfl_route *route)
 {
     struct pfl_buf role;
-    struct pfl_stream_ask ask;
+    struct pfl_stream_request request;
 
-    if (!pfl_stream_ask_read(head, &ask)) {
+    if (!pfl_stream_request_read(head, &request)) {
         pfl_agent_refuse(h2_stream, 400, "bad request", "the stream's fields make no sense");
         return;
     }
     if (pfl_agent_read_role(h2_stream, route, &role) != 0)
         return;
-    ask.role = pfl_buf_get(&role);
-    find_or_begin(a, h2_stream, &ask);
+    request.role = pfl_buf_get(&role);
+    find_or_begin(a, h2_stream, &request);
     pfl_buf_fini(&role);
 }
 

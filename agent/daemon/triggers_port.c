@@ -16,15 +16,15 @@
 #include "base/mem.h"
 #include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
-#include "tunnel/raise_port.h"
+#include "tunnel/trigger_producer_port.h"
 
 #define RAISES_MAX 16u
 
 struct raise {
     struct pfl_list node;
-    struct pfl_agent *agent;         /* borrowed: the owner */
-    struct pfl_raise *port;          /* owned until on_done, then NULL */
-    struct pfl_h2_stream *h2_stream; /* NULL once it is gone */
+    struct pfl_agent *agent;           /* borrowed: the owner */
+    struct pfl_trigger_producer *port; /* owned until on_done, then NULL */
+    struct pfl_h2_stream *h2_stream;   /* NULL once it is gone */
 };
 
 static void on_data(void *user, struct pfl_span data)
@@ -100,13 +100,13 @@ static int open_raise(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
     struct pfl_span triggers[PFL_AGENT_ALARM_TRIGGERS];
     char name[PFL_IDENTITY_NAME_BYTES + 16];
     struct raise *r = pfl_mem_zalloc(sizeof(*r));
-    struct pfl_raise_conf conf = {.loop = a->conf.loop,
-                                  .socket = a->conf.producer_socket,
-                                  .producer_name = name,
-                                  .triggers = triggers,
-                                  .triggers_len = order->triggers_len,
-                                  .on_done = on_done,
-                                  .user = r};
+    struct pfl_trigger_producer_conf conf = {.loop = a->conf.loop,
+                                             .socket = a->conf.producer_socket,
+                                             .producer_name = name,
+                                             .triggers = triggers,
+                                             .triggers_len = order->triggers_len,
+                                             .on_done = on_done,
+                                             .user = r};
     int rc;
 
     if (r == NULL)
@@ -114,7 +114,7 @@ static int open_raise(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
     (void)snprintf(name, sizeof(name), "perfleet-raise/%s", order->operator_name);
     for (size_t i = 0; i < order->triggers_len; i++)
         triggers[i] = pfl_span_of(order->triggers[i], strlen(order->triggers[i]));
-    rc = pfl_raise_open(&conf, &r->port);
+    rc = pfl_trigger_producer_open(&conf, &r->port);
     if (rc != 0) {
         pfl_mem_free(r);
         return rc;
@@ -206,6 +206,6 @@ void pfl_agent_close_triggers(struct pfl_agent *self)
         struct raise *r = PFL_CONTAINER_OF(it, struct raise, node);
 
         if (r->port != NULL)
-            pfl_raise_close(r->port);
+            pfl_trigger_producer_close(r->port);
     }
 }

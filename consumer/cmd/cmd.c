@@ -60,14 +60,14 @@ void pfl_cmd_print(const struct pfl_args *args, struct pfl_span text, FILE *stre
     pfl_buf_fini(&painted);
 }
 
-static int report(const struct pfl_ask *ask, const struct pfl_args *args,
+static int report(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
                   const struct pfl_cmd_question *question)
 {
     struct pfl_buf out;
     int rc;
 
     pfl_buf_init(&out, OUTPUT_MAX_BYTES);
-    rc = question->report(ask, args, &out);
+    rc = question->report(fan_out, args, &out);
     if (rc == 0)
         pfl_cmd_print(args, pfl_buf_get(&out), stdout);
     else
@@ -79,8 +79,8 @@ static int report(const struct pfl_ask *ask, const struct pfl_args *args,
 int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question)
 {
     struct pfl_targets *targets = &args->targets;
-    struct pfl_ask_conf conf = {.on_ready = question->on_ready, .user = question->user};
-    struct pfl_ask *ask = NULL;
+    struct pfl_fan_out_conf conf = {.on_ready = question->on_ready, .user = question->user};
+    struct pfl_fan_out *fan_out = NULL;
     size_t failed;
     uv_loop_t loop;
     int code = pfl_targets_open(targets, &loop);
@@ -92,14 +92,14 @@ int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question)
     conf.specs = targets->specs;
     conf.specs_len = targets->specs_len;
     conf.timeout_ms = targets->timeout_ms;
-    if (pfl_ask_run(&conf, &ask) != 0) {
+    if (pfl_fan_out_run(&conf, &fan_out) != 0) {
         pfl_cmd_error("out of memory");
     } else {
-        failed = pfl_ask_count_failed(ask);
-        if (report(ask, args, question) == 0 && failed < pfl_ask_get_len(ask))
+        failed = pfl_fan_out_count_failed(fan_out);
+        if (report(fan_out, args, question) == 0 && failed < pfl_fan_out_get_len(fan_out))
             code = failed != 0 ? PFL_EXIT_PARTIAL : PFL_EXIT_OK;
     }
-    pfl_ask_free(ask);
+    pfl_fan_out_free(fan_out);
     pfl_targets_close(targets);
     return code;
 }

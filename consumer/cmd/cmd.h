@@ -9,7 +9,7 @@
 #include "consumer/cmd/args.h"
 #include "consumer/cmd/cmd_error.h"
 #include "consumer/config/config.h"
-#include "consumer/host/ask.h"
+#include "consumer/host/fan_out.h"
 
 int pfl_cmd_record(struct pfl_args *args);
 int pfl_cmd_hosts(struct pfl_args *args);
@@ -39,8 +39,9 @@ int pfl_cmd_pki(int argc, char **argv);
 
 /* A command that queries every host and prints one report. */
 struct pfl_cmd_question {
-    void (*on_ready)(void *user, struct pfl_asked_host *host); /* as in pfl_ask_conf */
-    int (*report)(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out);
+    void (*on_ready)(void *user, struct pfl_fan_out_host *host); /* as in pfl_fan_out_conf */
+    int (*report)(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
+                  struct pfl_buf *out);
     void *user;
 };
 int pfl_cmd_ask(struct pfl_args *args, const struct pfl_cmd_question *question);

@@ -245,9 +245,9 @@ static void look_until_set(struct run *run, const char *session)
 /* ---- is there anything to be copied? ---- */
 
 /* An order may be there before its session; or its name is misspelt. */
-static void on_sessions(struct pfl_asked_host *h)
+static void on_sessions(struct pfl_fan_out_host *h)
 {
-    struct run *run = pfl_ask_get_user(h);
+    struct run *run = pfl_fan_out_get_user(h);
     struct row *r = &run->rows[h->index];
 
     switch (pfl_session_find(pfl_buf_get(&h->answer), run->armed)) {
@@ -262,27 +262,27 @@ static void on_sessions(struct pfl_asked_host *h)
     case PFL_SESSION_RUNNING:
         break;
     }
-    pfl_ask_done(h);
+    pfl_fan_out_done(h);
 }
 
-static void ask_sessions(void *user, struct pfl_asked_host *host)
+static void ask_sessions(void *user, struct pfl_fan_out_host *host)
 {
     (void)user;
-    pfl_host_state_ask(host, PFL_HOST_STATE_SESSIONS, on_sessions);
+    pfl_host_state_query(host, PFL_HOST_STATE_SESSIONS, on_sessions);
 }
 
 /* Hosts that cannot be queried are not checked. */
 static void check_sessions(struct run *run)
 {
-    struct pfl_ask_conf conf = {.on_ready = ask_sessions, .user = run};
-    struct pfl_ask *ask = NULL;
+    struct pfl_fan_out_conf conf = {.on_ready = ask_sessions, .user = run};
+    struct pfl_fan_out *fan_out = NULL;
 
     pfl_targets_fill_conn(run->targets, &conf.conn);
     conf.specs = run->targets->specs;
     conf.specs_len = run->targets->specs_len;
     conf.timeout_ms = run->targets->timeout_ms;
-    if (pfl_ask_run(&conf, &ask) == 0)
-        pfl_ask_free(ask);
+    if (pfl_fan_out_run(&conf, &fan_out) == 0)
+        pfl_fan_out_free(fan_out);
 }
 
 /* ---- output ---- */

@@ -16,7 +16,7 @@
 #include "consumer/report/summary.h"
 
 struct patient {
-    struct pfl_asked_host *host; /* borrowed */
+    struct pfl_fan_out_host *host; /* borrowed */
     struct pfl_clock_probe probe;
     struct pfl_clock_line line;
     int64_t cert_end_s;
@@ -37,19 +37,19 @@ static void on_clock(void *user, const struct pfl_clock_line *line)
     p->has_clock = line != NULL;
     if (line != NULL)
         p->line = *line;
-    pfl_ask_done(p->host);
+    pfl_fan_out_done(p->host);
 }
 
-static void on_state(struct pfl_asked_host *h)
+static void on_state(struct pfl_fan_out_host *h)
 {
-    struct doctor *d = pfl_ask_get_user(h);
+    struct doctor *d = pfl_fan_out_get_user(h);
     struct patient *p = &d->patients[h->index];
 
     if (pfl_clock_probe_start(&p->probe, h->conn, on_clock, p) != 0)
-        pfl_ask_done(h);
+        pfl_fan_out_done(h);
 }
 
-static void on_ready(void *user, struct pfl_asked_host *host)
+static void on_ready(void *user, struct pfl_fan_out_host *host)
 {
     struct doctor *d = user;
     struct patient *p = &d->patients[host->index];
@@ -57,11 +57,11 @@ static void on_ready(void *user, struct pfl_asked_host *host)
     p->host = host;
     p->cert_end_s = pfl_host_conn_get_cert_end_s(host->conn);
     p->tls = pfl_host_conn_get_tls_version(host->conn);
-    pfl_host_state_ask(host, PFL_HOST_STATE_ALL, on_state);
+    pfl_host_state_query(host, PFL_HOST_STATE_ALL, on_state);
 }
 
 /* Takes the relay's facts about a host behind it. */
-static void look_up(const struct pfl_targets *targets, const struct pfl_asked_host *h,
+static void look_up(const struct pfl_targets *targets, const struct pfl_fan_out_host *h,
                     struct pfl_health_host *host)
 {
     struct pfl_inventory_host relay_facts;
@@ -78,7 +78,7 @@ static void look_up(const struct pfl_targets *targets, const struct pfl_asked_ho
 }
 
 static void fill_host(const struct doctor *d, const struct pfl_targets *targets,
-                      const struct pfl_asked_host *h, struct pfl_health_host *ret_host)
+                      const struct pfl_fan_out_host *h, struct pfl_health_host *ret_host)
 {
     const struct patient *p = &d->patients[h->index];
 
@@ -96,11 +96,12 @@ static void fill_host(const struct doctor *d, const struct pfl_targets *targets,
     look_up(targets, h, ret_host);
 }
 
-static int report(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out)
+static int report(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
+                  struct pfl_buf *out)
 {
     const struct pfl_targets *t = &args->targets;
-    struct doctor *d = pfl_ask_get_user(pfl_ask_get_host(ask, 0));
-    size_t len = pfl_ask_get_len(ask);
+    struct doctor *d = pfl_fan_out_get_user(pfl_fan_out_get_host(fan_out, 0));
+    size_t len = pfl_fan_out_get_len(fan_out);
     struct pfl_health_host *hosts = pfl_mem_calloc(len, sizeof(*hosts));
     struct pfl_health_conf conf = {
         .hosts = hosts,
@@ -116,7 +117,7 @@ static int report(const struct pfl_ask *ask, const struct pfl_args *args, struct
     if (hosts == NULL)
         return PFL_ENOMEM;
     for (size_t i = 0; i < len; i++)
-        fill_host(d, t, pfl_ask_get_host(ask, i), &hosts[i]);
+        fill_host(d, t, pfl_fan_out_get_host(fan_out, i), &hosts[i]);
     rc = args->is_json ? pfl_health_json(&conf, out, &d->worst)
                        : pfl_health_text(&conf, out, &d->worst);
     pfl_mem_free(hosts);

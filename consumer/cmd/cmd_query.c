@@ -16,13 +16,13 @@
 #include "consumer/report/host_table.h"
 #include "consumer/report/summary.h"
 
-static struct pfl_service_state_host *list_states(const struct pfl_ask *ask)
+static struct pfl_service_state_host *list_states(const struct pfl_fan_out *fan_out)
 {
-    size_t len = pfl_ask_get_len(ask);
+    size_t len = pfl_fan_out_get_len(fan_out);
     struct pfl_service_state_host *hosts = pfl_mem_calloc(len, sizeof(*hosts));
 
     for (size_t i = 0; hosts != NULL && i < len; i++) {
-        struct pfl_host_state h = pfl_host_state_get(ask, i);
+        struct pfl_host_state h = pfl_host_state_get(fan_out, i);
 
         hosts[i] = (struct pfl_service_state_host){
             .name = h.name, .address = h.address, .why = h.why, .state = h.state};
@@ -62,12 +62,12 @@ struct view {
     const struct pfl_watch_screen *screen; /* NULL: none */
 };
 
-static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
+static int report_states(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
                          const struct view *view, struct pfl_buf *out)
 {
     bool is_brief = view->detail == PFL_SERVICE_STATE_BRIEF;
-    size_t len = pfl_ask_get_len(ask);
-    struct pfl_service_state_host *hosts = list_states(ask);
+    size_t len = pfl_fan_out_get_len(fan_out);
+    struct pfl_service_state_host *hosts = list_states(fan_out);
     struct pfl_inventory_host *relay_facts = pfl_mem_calloc(len, sizeof(*relay_facts));
     int rc = hosts != NULL && relay_facts != NULL ? 0 : PFL_ENOMEM;
 
@@ -88,11 +88,12 @@ static int report_states(const struct pfl_ask *ask, const struct pfl_args *args,
     return rc;
 }
 
-static int report_brief(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out)
+static int report_brief(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
+                        struct pfl_buf *out)
 {
     const struct view view = {PFL_SERVICE_STATE_BRIEF, args->targets.inventory, NULL};
 
-    return report_states(ask, args, &view, out);
+    return report_states(fan_out, args, &view, out);
 }
 
 static int report_round(const struct pfl_watch_round *round, const struct pfl_args *args,
@@ -100,22 +101,23 @@ static int report_round(const struct pfl_watch_round *round, const struct pfl_ar
 {
     const struct view view = {PFL_SERVICE_STATE_BRIEF, round->inventory, screen};
 
-    return report_states(round->ask, args, &view, out);
+    return report_states(round->fan_out, args, &view, out);
 }
 
-static int report_sessions(const struct pfl_ask *ask, const struct pfl_args *args,
+static int report_sessions(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
                            struct pfl_buf *out)
 {
     const struct view view = {PFL_SERVICE_STATE_SESSIONS, args->targets.inventory, NULL};
 
-    return report_states(ask, args, &view, out);
+    return report_states(fan_out, args, &view, out);
 }
 
-static int report_all(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out)
+static int report_all(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
+                      struct pfl_buf *out)
 {
     const struct view view = {PFL_SERVICE_STATE_ALL, args->targets.inventory, NULL};
 
-    return report_states(ask, args, &view, out);
+    return report_states(fan_out, args, &view, out);
 }
 
 int pfl_cmd_hosts(struct pfl_args *args)

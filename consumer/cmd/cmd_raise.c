@@ -15,7 +15,7 @@
 #include "consumer/cmd/cmd.h"
 #include "consumer/report/summary.h"
 #include "consumer/text.h"
-#include "tunnel/raise_port.h"
+#include "tunnel/trigger_producer_port.h"
 
 #define PRODUCER_NAME    "perfleet-raise"
 #define OUTPUT_MAX_BYTES (1u << 20)
@@ -34,19 +34,19 @@ static int raise_at(uv_loop_t *loop, const char *socket, const struct pfl_args *
 {
     struct pfl_span triggers[PFL_ARGS_MAX_WORDS];
     struct outcome outcome = {0};
-    struct pfl_raise_conf conf = {.loop = loop,
-                                  .socket = socket,
-                                  .producer_name = PRODUCER_NAME,
-                                  .triggers = triggers,
-                                  .triggers_len = args->words_len,
-                                  .on_done = on_done,
-                                  .user = &outcome};
-    struct pfl_raise *port;
+    struct pfl_trigger_producer_conf conf = {.loop = loop,
+                                             .socket = socket,
+                                             .producer_name = PRODUCER_NAME,
+                                             .triggers = triggers,
+                                             .triggers_len = args->words_len,
+                                             .on_done = on_done,
+                                             .user = &outcome};
+    struct pfl_trigger_producer *port;
     int rc;
 
     for (size_t i = 0; i < args->words_len; i++)
         triggers[i] = pfl_span_of(args->words[i], strlen(args->words[i]));
-    rc = pfl_raise_open(&conf, &port);
+    rc = pfl_trigger_producer_open(&conf, &port);
     while (rc == 0 && !outcome.is_done)
         uv_run(loop, UV_RUN_ONCE);
     return rc != 0 ? rc : outcome.err;
@@ -124,8 +124,9 @@ static void raise_here(uv_loop_t *loop, const struct pfl_args *args,
 {
     const char *equals = spec != NULL ? strchr(spec->text, '=') : NULL;
     const char *text = spec == NULL ? "local" : equals != NULL ? equals + 1 : spec->text;
-    const char *socket = strcmp(text, "local") == 0 ? pfl_raise_default_socket()
-                                                    : pfl_raise_socket_beside(spec->address);
+    const char *socket = strcmp(text, "local") == 0
+                             ? pfl_trigger_producer_default_socket()
+                             : pfl_trigger_producer_socket_beside(spec->address);
     char why[320];
 
     say_why(raise_at(loop, socket, args), socket, why, sizeof(why));

@@ -29,9 +29,9 @@
 #define LOOK_MS           50u
 #define FLUSH_FLAGS       (4u | 2u << 4) /* explicit, by a command line (docs/abi/service.md 4) */
 
-static const char *name_of(const struct pfl_asked_host *h)
+static const char *name_of(const struct pfl_fan_out_host *h)
 {
-    return ((const struct pfl_args *)pfl_ask_get_user(h))->words[0];
+    return ((const struct pfl_args *)pfl_fan_out_get_user(h))->words[0];
 }
 
 static struct pfl_span no_args(void)
@@ -39,16 +39,16 @@ static struct pfl_span no_args(void)
     return pfl_span_of(NULL, 0);
 }
 
-static void ask_by_key(struct pfl_asked_host *h, const char *method, pfl_rpc_reply_cb cb)
+static void ask_by_key(struct pfl_fan_out_host *h, const char *method, pfl_rpc_reply_cb cb)
 {
     uint8_t args[REQUEST_MAX_BYTES];
     struct pfl_writer w = pfl_writer_of(args, sizeof(args));
 
     pfl_writer_field_bytes(&w, DETACH_REQUEST__KEY, name_of(h), strlen(name_of(h)));
-    pfl_ask_request(h, method, pfl_span_of(args, sizeof(args) - w.left), cb);
+    pfl_fan_out_request(h, method, pfl_span_of(args, sizeof(args) - w.left), cb);
 }
 
-static void fail_attach(struct pfl_asked_host *h, const struct pfl_rpc_reply *reply)
+static void fail_attach(struct pfl_fan_out_host *h, const struct pfl_rpc_reply *reply)
 {
     char why[640];
 
@@ -59,13 +59,13 @@ static void fail_attach(struct pfl_asked_host *h, const struct pfl_rpc_reply *re
         snprintf(why, sizeof(why),
                  "no session %s was left running, or another consumer holds it; see perfleet ps",
                  pfl_log_quote_str(name_of(h)));
-    pfl_ask_fail(h, why);
+    pfl_fan_out_fail(h, why);
 }
 
 static int on_detached(void *user, const struct pfl_rpc_reply *reply)
 {
     if (!reply->success)
-        pfl_ask_fail(user, "the service does not let the session run by itself");
+        pfl_fan_out_fail(user, "the service does not let the session run by itself");
     return 0;
 }
 
@@ -83,13 +83,13 @@ struct act {
     pfl_rpc_reply_cb cb;
 };
 
-static void visit(struct pfl_asked_host *h, const struct act *act, pfl_rpc_reply_cb on_over)
+static void visit(struct pfl_fan_out_host *h, const struct act *act, pfl_rpc_reply_cb on_over)
 {
-    pfl_ask_cork(h);
+    pfl_fan_out_cork(h);
     ask_by_key(h, "Attach", on_attached);
-    pfl_ask_request(h, act->method, act->args, act->cb);
+    pfl_fan_out_request(h, act->method, act->args, act->cb);
     ask_by_key(h, "Detach", on_over);
-    pfl_ask_uncork(h);
+    pfl_fan_out_uncork(h);
 }
 
 /* kill */
@@ -97,22 +97,22 @@ static void visit(struct pfl_asked_host *h, const struct act *act, pfl_rpc_reply
 static int on_freed(void *user, const struct pfl_rpc_reply *reply)
 {
     if (reply->success)
-        pfl_ask_done(user);
+        pfl_fan_out_done(user);
     else
-        pfl_ask_fail(user, "the service does not free the session");
+        pfl_fan_out_fail(user, "the service does not free the session");
     return 0;
 }
 
 static int on_attached_to_kill(void *user, const struct pfl_rpc_reply *reply)
 {
     if (reply->success)
-        pfl_ask_request(user, "FreeBuffers", no_args(), on_freed);
+        pfl_fan_out_request(user, "FreeBuffers", no_args(), on_freed);
     else
         fail_attach(user, reply);
     return 0;
 }
 
-static void kill_session(void *user, struct pfl_asked_host *host)
+static void kill_session(void *user, struct pfl_fan_out_host *host)
 {
     (void)user;
     ask_by_key(host, "Attach", on_attached_to_kill);
@@ -120,7 +120,7 @@ static void kill_session(void *user, struct pfl_asked_host *host)
 
 /* stop */
 
-static void look(struct pfl_asked_host *h);
+static void look(struct pfl_fan_out_host *h);
 
 static int on_disabled(void *user, const struct pfl_rpc_reply *reply)
 {
@@ -139,7 +139,7 @@ static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-static enum pfl_session_found take_found(struct pfl_asked_host *h)
+static enum pfl_session_found take_found(struct pfl_fan_out_host *h)
 {
     enum pfl_session_found found = pfl_session_find(pfl_buf_get(&h->answer), name_of(h));
 
@@ -147,57 +147,57 @@ static enum pfl_session_found take_found(struct pfl_asked_host *h)
     return found;
 }
 
-static void on_state_of_stop(struct pfl_asked_host *h)
+static void on_state_of_stop(struct pfl_fan_out_host *h)
 {
     if (take_found(h) == PFL_SESSION_RUNNING)
-        pfl_ask_later(h, LOOK_MS, look);
+        pfl_fan_out_later(h, LOOK_MS, look);
     else /* a session that only has a key is not in the answer */
-        pfl_ask_done(h);
+        pfl_fan_out_done(h);
 }
 
-static void look(struct pfl_asked_host *h)
+static void look(struct pfl_fan_out_host *h)
 {
-    pfl_host_state_ask(h, PFL_HOST_STATE_SESSIONS, on_state_of_stop);
+    pfl_host_state_query(h, PFL_HOST_STATE_SESSIONS, on_state_of_stop);
 }
 
-static void on_state_to_stop(struct pfl_asked_host *h)
+static void on_state_to_stop(struct pfl_fan_out_host *h)
 {
     static const uint8_t flags[] = {FLUSH_REQUEST__FLAGS << 3, FLUSH_FLAGS};
     const struct act flush = {"Flush", pfl_span_of(flags, sizeof(flags)), on_flushed};
 
     if (take_found(h) == PFL_SESSION_OVER)
-        pfl_ask_done(h);
+        pfl_fan_out_done(h);
     else
         visit(h, &flush, on_detached);
 }
 
-static void stop_session(void *user, struct pfl_asked_host *host)
+static void stop_session(void *user, struct pfl_fan_out_host *host)
 {
     (void)user;
-    pfl_host_state_ask(host, PFL_HOST_STATE_SESSIONS, on_state_to_stop);
+    pfl_host_state_query(host, PFL_HOST_STATE_SESSIONS, on_state_to_stop);
 }
 
 /* stats: leaves the session as it was */
 
 static int on_stats(void *user, const struct pfl_rpc_reply *reply)
 {
-    struct pfl_asked_host *h = user;
+    struct pfl_fan_out_host *h = user;
 
     return reply->success ? pfl_buf_append(&h->answer, reply->body.data, reply->body.len) : 0;
 }
 
 static int on_counted(void *user, const struct pfl_rpc_reply *reply)
 {
-    struct pfl_asked_host *h = user;
+    struct pfl_fan_out_host *h = user;
 
     if (reply->success && h->answer.len != 0)
-        pfl_ask_done(h);
+        pfl_fan_out_done(h);
     else if (reply->success)
-        pfl_ask_fail(h, "the service does not report its counters");
+        pfl_fan_out_fail(h, "the service does not report its counters");
     return on_detached(user, reply);
 }
 
-static void count_session(void *user, struct pfl_asked_host *host)
+static void count_session(void *user, struct pfl_fan_out_host *host)
 {
     static const struct act count = {.method = "GetTraceStats", .cb = on_stats};
 
@@ -207,7 +207,8 @@ static void count_session(void *user, struct pfl_asked_host *host)
 
 /* reports */
 
-static int report_stats(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out)
+static int report_stats(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
+                        struct pfl_buf *out)
 {
     json_t *list = NULL;
     int rc = 0;
@@ -216,8 +217,8 @@ static int report_stats(const struct pfl_ask *ask, const struct pfl_args *args, 
         pfl_text_init_json();
         list = json_array();
     }
-    for (size_t i = 0; rc == 0 && i < pfl_ask_get_len(ask); i++) {
-        const struct pfl_asked_host *h = pfl_ask_get_host(ask, i);
+    for (size_t i = 0; rc == 0 && i < pfl_fan_out_get_len(fan_out); i++) {
+        const struct pfl_fan_out_host *h = pfl_fan_out_get_host(fan_out, i);
         struct pfl_trace_stats_host row = {.name = h->name[0] != '\0' ? h->name : h->spec->text,
                                            .why = h->why,
                                            .response = pfl_buf_get(&h->answer)};
@@ -232,7 +233,8 @@ static int report_stats(const struct pfl_ask *ask, const struct pfl_args *args, 
     return rc != 0 || !args->is_json ? rc : pfl_text_dump_json(list, out);
 }
 
-static int report_done(const struct pfl_ask *ask, const struct pfl_args *args, struct pfl_buf *out)
+static int report_done(const struct pfl_fan_out *fan_out, const struct pfl_args *args,
+                       struct pfl_buf *out)
 {
     bool is_kill = strcmp(args->command, "kill") == 0;
     json_t *list = NULL;
@@ -242,8 +244,8 @@ static int report_done(const struct pfl_ask *ask, const struct pfl_args *args, s
         pfl_text_init_json();
         list = json_array();
     }
-    for (size_t i = 0; rc == 0 && i < pfl_ask_get_len(ask); i++) {
-        const struct pfl_asked_host *h = pfl_ask_get_host(ask, i);
+    for (size_t i = 0; rc == 0 && i < pfl_fan_out_get_len(fan_out); i++) {
+        const struct pfl_fan_out_host *h = pfl_fan_out_get_host(fan_out, i);
         const char *name = h->name[0] != '\0' ? h->name : h->spec->text;
 
         if (!args->is_json)

@@ -156,8 +156,8 @@ static void summarize_host(const struct record *rec, size_t host, struct pfl_sum
         .loss_marks = h.merged.loss_marks,
         .refused_packets = h.merged.refused_packets,
         .unreadable = h.merged.unreadable,
-        .losers = h.merged.losers,
-        .offers = &h.report->offers,
+        .lossy_processes = h.merged.lossy_processes,
+        .sources = &h.report->sources,
         .is_empty = h.is_merged && h.merged.sequences <= 1, /* the service's own */
         .has_losses = h.report->has_losses,
         .losses = h.report->losses,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks data sources. Happy path: every host reported at its setup which data sources of the
- * config it has (offers.h); together they have all. A data source that no host has is a warning,
+ * config it has (sources.h); together they have all. A data source that no host has is a warning,
  * because a producer may come later. If no host has any data source of the config, and a name is
  * probably misspelt, the recording would be empty, and is refused. Hosts without a report are not
  * checked.
@@ -21,8 +21,8 @@
 struct offered {
     size_t hosts; /* that answered */
     uint32_t wanted;
-    uint64_t any;                  /* by one host at least */
-    const struct pfl_offers *near; /* the closest suggestion; NULL: none */
+    uint64_t any;                              /* by one host at least */
+    const struct pfl_registered_sources *near; /* the closest suggestion; NULL: none */
 };
 
 /* A list of names with an end. */
@@ -52,27 +52,27 @@ static void end_words(struct words *w)
                        w->count - NAMED_MAX);
 }
 
-static const struct pfl_offers *offers_of(const struct pfl_recording *r, size_t host,
-                                          struct pfl_recording_host *ret_host)
+static const struct pfl_registered_sources *sources_of(const struct pfl_recording *r, size_t host,
+                                                       struct pfl_recording_host *ret_host)
 {
     pfl_recording_get_host(r, host, ret_host);
-    return ret_host->state == PFL_HOST_READY && ret_host->report->offers.is_known
-               ? &ret_host->report->offers
+    return ret_host->state == PFL_HOST_READY && ret_host->report->sources.is_known
+               ? &ret_host->report->sources
                : NULL;
 }
 
 static struct offered sum_up(const struct pfl_recording *r, struct pfl_span config)
 {
-    struct offered all = {.wanted = pfl_offers_count(config)};
+    struct offered all = {.wanted = pfl_registered_sources_count(config)};
 
     for (size_t i = 0; i < pfl_recording_get_hosts_len(r); i++) {
         struct pfl_recording_host h;
-        const struct pfl_offers *o = offers_of(r, i, &h);
+        const struct pfl_registered_sources *o = sources_of(r, i, &h);
 
         if (o == NULL)
             continue;
         all.hosts++;
-        all.any |= o->offered;
+        all.any |= o->registered;
         if (o->near[0] != '\0' && (all.near == NULL || o->near_distance < all.near->near_distance))
             all.near = o;
     }
@@ -86,7 +86,7 @@ static struct words list_missing(const struct offered *all, struct pfl_span conf
     struct words missing = {.len = 0};
 
     for (uint32_t i = 0; i < all->wanted; i++) {
-        struct pfl_span name = pfl_offers_get_name(config, i);
+        struct pfl_span name = pfl_registered_sources_get_name(config, i);
 
         if ((all->any >> i & 1) == 0)
             add_word(&missing, pfl_log_quote((const char *)name.data, name.len));
@@ -102,9 +102,9 @@ static void warn_of_hosts(const struct pfl_recording *r)
 
     for (size_t i = 0; i < pfl_recording_get_hosts_len(r); i++) {
         struct pfl_recording_host h;
-        const struct pfl_offers *o = offers_of(r, i, &h);
+        const struct pfl_registered_sources *o = sources_of(r, i, &h);
 
-        if (o != NULL && o->offered == 0)
+        if (o != NULL && o->registered == 0)
             add_word(&bare, h.report->name[0] != '\0' ? h.report->name : h.spec->text);
     }
     end_words(&bare);
@@ -119,7 +119,7 @@ bool pfl_source_check_passes(const struct pfl_recording *recording, struct pfl_s
 {
     struct offered all = sum_up(recording, trace_config);
     struct words missing = list_missing(&all, trace_config);
-    char meant[PFL_OFFERS_NAME_BYTES + 32] = "";
+    char meant[PFL_REGISTERED_SOURCES_NAME_BYTES + 32] = "";
 
     if (all.hosts == 0 || all.wanted == 0)
         return true;
@@ -131,7 +131,7 @@ bool pfl_source_check_passes(const struct pfl_recording *recording, struct pfl_s
         (void)snprintf(meant, sizeof(meant), "; did you mean %s?",
                        pfl_log_quote_str(all.near->near));
     if (may_refuse && all.any == 0 && all.near != NULL &&
-        all.near->near_distance <= PFL_OFFERS_SLIP) {
+        all.near->near_distance <= PFL_REGISTERED_SOURCES_SLIP) {
         (void)snprintf(ret_why, PFL_SOURCE_CHECK_WHY_BYTES, "no host offers %s%s", missing.text,
                        meant);
         return false;

@@ -66,7 +66,7 @@ struct watch {
 
 static void free_round(struct pfl_watch_round *round)
 {
-    pfl_ask_free(round->ask);
+    pfl_fan_out_free(round->fan_out);
     pfl_mem_free(round->specs);
     pfl_inventory_free(round->inventory);
     *round = (struct pfl_watch_round){0};
@@ -131,7 +131,8 @@ static int add_screen(const struct watch *w, struct pfl_buf *out)
     if (rc == 0 && pfl_buf_get(&state).len != 0 && screen.rows > 1)
         screen.rows--;
     pfl_buf_fini(&state);
-    return rc != 0 || w->shown.ask == NULL ? rc : w->conf->report(&w->shown, w->args, &screen, out);
+    return rc != 0 || w->shown.fan_out == NULL ? rc
+                                               : w->conf->report(&w->shown, w->args, &screen, out);
 }
 
 /* Each line is cleared before it is written: after a full one the cursor is still on its last
@@ -200,7 +201,7 @@ static void on_over(void *user)
 static void ask_hosts(struct watch *w)
 {
     struct pfl_targets *t = w->targets;
-    struct pfl_ask_conf conf = {
+    struct pfl_fan_out_conf conf = {
         .timeout_ms = t->timeout_ms, .on_ready = w->conf->on_ready, .on_over = on_over, .user = w};
 
     w->state = STATE_WAIT;
@@ -211,7 +212,7 @@ static void ask_hosts(struct watch *w)
     conf.specs_len = t->specs_len;
     w->is_asked = false;
     w->is_given_up = false;
-    if (pfl_ask_open(&conf, &w->next.ask) != 0) {
+    if (pfl_fan_out_open(&conf, &w->next.fan_out) != 0) {
         pfl_cmd_error("out of memory");
         return;
     }
@@ -277,7 +278,7 @@ static void give_up_round(struct watch *w)
     if (w->state != STATE_ASK)
         return;
     w->is_given_up = true;
-    pfl_ask_abort(w->next.ask, "the relay went away");
+    pfl_fan_out_abort(w->next.fan_out, "the relay went away");
 }
 
 /* The reason comes a little later than the loss. */

@@ -7,7 +7,7 @@
 #define PFL_CONSUMER_WATCH_H
 
 #include "consumer/cmd/args.h"
-#include "consumer/host/ask.h"
+#include "consumer/host/fan_out.h"
 
 /* The size of the screen. */
 struct pfl_watch_screen {
@@ -17,13 +17,14 @@ struct pfl_watch_screen {
 
 /* The results of one round. */
 struct pfl_watch_round {
-    struct pfl_ask *ask;             /* NULL: no query was made */
-    struct pfl_host_spec *specs;     /* of `ask` */
+    struct pfl_fan_out *fan_out;     /* NULL: no query was made */
+    struct pfl_host_spec *specs;     /* of `fan_out` */
     struct pfl_inventory *inventory; /* of that round; NULL: no relay */
 };
 
 struct pfl_watch_conf {
-    void (*on_ready)(void *user, struct pfl_asked_host *host); /* as in pfl_ask_conf; user: NULL */
+    void (*on_ready)(void *user,
+                     struct pfl_fan_out_host *host); /* as in pfl_fan_out_conf; user: NULL */
     /* `screen` NULL: there is none. PFL_ENOMEM, PFL_ELIMIT. */
     int (*report)(const struct pfl_watch_round *round, const struct pfl_args *args,
                   const struct pfl_watch_screen *screen, struct pfl_buf *out);

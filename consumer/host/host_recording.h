@@ -9,8 +9,8 @@
 
 #include "consumer/host/clock_probe.h"
 #include "consumer/host/losses.h"
-#include "consumer/host/offers.h"
 #include "consumer/host/read_budget.h"
+#include "consumer/host/registered_sources.h"
 
 /* Named by what it waits for. */
 enum pfl_host_recording_state {
@@ -90,8 +90,8 @@ struct pfl_host_report {
     struct pfl_losses baseline; /* of the service before the session */
     bool has_losses;
     struct pfl_losses losses;
-    struct pfl_offers
-        offers; /* of RECORD and START, from READY on: data sources of the config that it has */
+    /* Of RECORD and START, from READY on: data sources of the config that it has. */
+    struct pfl_registered_sources sources;
     int64_t start_sent_ns;           /* CLOCK_BOOTTIME here */
     int64_t start_answered_ns;       /* likewise */
     bool has_ended_itself;           /* by duration or trigger, not by our DisableTracing */

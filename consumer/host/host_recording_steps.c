@@ -123,7 +123,8 @@ static int on_offers(void *user, const struct pfl_rpc_reply *reply)
     if (rc == 0 && reply->has_more)
         return 0;
     if (rc == 0)
-        pfl_offers_judge(h->conf.trace_config, pfl_buf_get(&h->service_state), &h->report.offers);
+        pfl_registered_sources_match(h->conf.trace_config, pfl_buf_get(&h->service_state),
+                                     &h->report.sources);
     pfl_buf_fini(&h->service_state);
     pfl_buf_init(&h->service_state, PFL_SERVICE_STATE_MAX_BYTES);
     return 0;
@@ -132,7 +133,7 @@ static int on_offers(void *user, const struct pfl_rpc_reply *reply)
 /* With the requests that follow, so that it takes no turn of its own. */
 static void ask_offers(struct pfl_host_recording *h)
 {
-    if (pfl_offers_count(h->conf.trace_config) != 0)
+    if (pfl_registered_sources_count(h->conf.trace_config) != 0)
         (void)!pfl_host_conn_invoke(h->conn, "QueryServiceState", no_args(), on_offers, h);
 }
 

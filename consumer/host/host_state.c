@@ -30,7 +30,7 @@ int pfl_host_state_take(const struct pfl_rpc_reply *reply, struct pfl_buf *out, 
 
 static int on_reply(void *user, const struct pfl_rpc_reply *reply)
 {
-    struct pfl_asked_host *h = user;
+    struct pfl_fan_out_host *h = user;
     bool is_whole;
     int rc = pfl_host_state_take(reply, &h->answer, &is_whole);
 
@@ -39,22 +39,22 @@ static int on_reply(void *user, const struct pfl_rpc_reply *reply)
     return rc;
 }
 
-void pfl_host_state_ask(struct pfl_asked_host *host, enum pfl_host_state_scope scope,
-                        void (*on_state)(struct pfl_asked_host *host))
+void pfl_host_state_query(struct pfl_fan_out_host *host, enum pfl_host_state_scope scope,
+                          void (*on_state)(struct pfl_fan_out_host *host))
 {
     host->on_state = on_state;
-    pfl_ask_request(host, "QueryServiceState", pfl_host_state_encode(scope), on_reply);
+    pfl_fan_out_request(host, "QueryServiceState", pfl_host_state_encode(scope), on_reply);
 }
 
-void pfl_host_state_on_ready(void *user, struct pfl_asked_host *host)
+void pfl_host_state_on_ready(void *user, struct pfl_fan_out_host *host)
 {
     (void)user;
-    pfl_host_state_ask(host, PFL_HOST_STATE_ALL, pfl_ask_done);
+    pfl_host_state_query(host, PFL_HOST_STATE_ALL, pfl_fan_out_done);
 }
 
-struct pfl_host_state pfl_host_state_get(const struct pfl_ask *ask, size_t host)
+struct pfl_host_state pfl_host_state_get(const struct pfl_fan_out *fan_out, size_t host)
 {
-    const struct pfl_asked_host *h = pfl_ask_get_host(ask, host);
+    const struct pfl_fan_out_host *h = pfl_fan_out_get_host(fan_out, host);
 
     return (struct pfl_host_state){
         .name = h->name, .address = h->spec->text, .why = h->why, .state = pfl_buf_get(&h->answer)};

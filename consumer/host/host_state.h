@@ -6,14 +6,14 @@
 #ifndef PFL_CONSUMER_HOST_STATE_H
 #define PFL_CONSUMER_HOST_STATE_H
 
-#include "consumer/host/ask.h"
+#include "consumer/host/fan_out.h"
 
 enum pfl_host_state_scope {
     PFL_HOST_STATE_ALL,
     PFL_HOST_STATE_SESSIONS, /* without producers and data sources */
 };
 
-/* The result for an ended host; borrowed from the ask. */
+/* The result for an ended host; borrowed from the fan-out. */
 struct pfl_host_state {
     const char *name;
     const char *address;
@@ -28,11 +28,11 @@ struct pfl_span pfl_host_state_encode(enum pfl_host_state_scope scope);
 PFL_MUST_USE int pfl_host_state_take(const struct pfl_rpc_reply *reply, struct pfl_buf *out,
                                      bool *ret_is_whole);
 /* Queries one host. `on_state`: all of it is in host->answer. A failure ends the host. */
-void pfl_host_state_ask(struct pfl_asked_host *host, enum pfl_host_state_scope scope,
-                        void (*on_state)(struct pfl_asked_host *host));
-/* An on_ready of struct pfl_ask_conf: queries all of it, and ends the host. */
-void pfl_host_state_on_ready(void *user, struct pfl_asked_host *host);
+void pfl_host_state_query(struct pfl_fan_out_host *host, enum pfl_host_state_scope scope,
+                          void (*on_state)(struct pfl_fan_out_host *host));
+/* An on_ready of struct pfl_fan_out_conf: queries all of it, and ends the host. */
+void pfl_host_state_on_ready(void *user, struct pfl_fan_out_host *host);
 /* Of one that has ended. */
-struct pfl_host_state pfl_host_state_get(const struct pfl_ask *ask, size_t host);
+struct pfl_host_state pfl_host_state_get(const struct pfl_fan_out *fan_out, size_t host);
 
 #endif

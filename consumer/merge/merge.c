@@ -251,7 +251,7 @@ static int count_loss(struct pfl_merge *self, struct pfl_merge_host *h, const st
     if (is_loss) {
         h->stats.loss_marks++;
         h->stats.loss_reasons |= v->loss_reasons;
-        pfl_losers_note(&h->stats.losers, find_pid(p));
+        pfl_lossy_processes_note(&h->stats.lossy_processes, find_pid(p));
     }
     return v->has_sequence ? pfl_interned_note(&self->interned, sequence, v->flags, is_loss,
                                                &h->stats.unreadable)

@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "consumer/clock/clock_sync.h"
 #include "consumer/merge/interned.h"
-#include "consumer/merge/losers.h"
+#include "consumer/merge/lossy_processes.h"
 #include "proto/packet_scan.h"
 
 #define PFL_MERGE_MAX_HOSTS     1024u
@@ -68,9 +68,9 @@ struct pfl_merge_stats {
     uint32_t sequences;
     /* Packets whose interned data is missing, so that readers skip them. */
     struct pfl_interned_counts unreadable;
-    struct pfl_losers losers; /* whose packets mark losses */
-    uint64_t started_ns;      /* host's boot clock at its start of tracing; 0 unknown */
-    uint64_t cloned_ns;       /* likewise when the session was copied; 0: it was not */
+    struct pfl_lossy_processes lossy_processes; /* whose packets mark losses */
+    uint64_t started_ns; /* host's boot clock at its start of tracing; 0 unknown */
+    uint64_t cloned_ns;  /* likewise when the session was copied; 0: it was not */
 };
 
 /* The key is random and secret: hosts choose ids, and must not choose their slots in tables. */

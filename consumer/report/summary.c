@@ -103,14 +103,14 @@ static int add_unreadable(const struct pfl_summary_host *h, struct pfl_buf *out)
     return rc;
 }
 
-static const struct pfl_offers_producer *find_producer(const struct pfl_summary_host *h,
-                                                       uint32_t pid)
+static const struct pfl_registered_sources_producer *find_producer(const struct pfl_summary_host *h,
+                                                                   uint32_t pid)
 {
-    static const struct pfl_offers_producer none = {0};
+    static const struct pfl_registered_sources_producer none = {0};
 
-    for (size_t i = 0; h->offers != NULL && i < PFL_OFFERS_PRODUCERS_MAX; i++)
-        if (h->offers->producers[i].pid == pid)
-            return &h->offers->producers[i];
+    for (size_t i = 0; h->sources != NULL && i < PFL_REGISTERED_SOURCES_PRODUCERS_MAX; i++)
+        if (h->sources->producers[i].pid == pid)
+            return &h->sources->producers[i];
     return &none;
 }
 
@@ -119,9 +119,10 @@ static int add_losers(const struct pfl_summary_host *h, struct pfl_buf *out)
 {
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < PFL_LOSERS_MAX && h->losers.list[i].pid != 0; i++) {
-        const struct pfl_loser *l = &h->losers.list[i];
-        const struct pfl_offers_producer *p = find_producer(h, l->pid);
+    for (size_t i = 0;
+         rc == 0 && i < PFL_LOSSY_PROCESSES_MAX && h->lossy_processes.list[i].pid != 0; i++) {
+        const struct pfl_lossy_process *l = &h->lossy_processes.list[i];
+        const struct pfl_registered_sources_producer *p = find_producer(h, l->pid);
         bool has_name = p->name[0] != '\0';
 
         rc = pfl_text_add(out, "    process %" PRIu32 " %s%sat %" PRIu64 " places", l->pid,
@@ -143,13 +144,13 @@ static json_t *json_losers(const struct pfl_summary_host *h)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < PFL_LOSERS_MAX && h->losers.list[i].pid != 0; i++) {
+    for (size_t i = 0; i < PFL_LOSSY_PROCESSES_MAX && h->lossy_processes.list[i].pid != 0; i++) {
         json_t *o = json_object();
 
-        json_object_set_new(o, "pid", json_integer(h->losers.list[i].pid));
-        json_object_set_new(o, "name",
-                            pfl_text_json_peer(find_producer(h, h->losers.list[i].pid)->name));
-        pfl_text_json_number(o, "gap_marks", h->losers.list[i].marks);
+        json_object_set_new(o, "pid", json_integer(h->lossy_processes.list[i].pid));
+        json_object_set_new(
+            o, "name", pfl_text_json_peer(find_producer(h, h->lossy_processes.list[i].pid)->name));
+        pfl_text_json_number(o, "gap_marks", h->lossy_processes.list[i].marks);
         json_array_append_new(list, o);
     }
     return list;

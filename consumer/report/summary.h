@@ -5,9 +5,9 @@
 
 #include "base/buf.h"
 #include "consumer/host/losses.h"
-#include "consumer/host/offers.h"
+#include "consumer/host/registered_sources.h"
 #include "consumer/merge/interned.h"
-#include "consumer/merge/losers.h"
+#include "consumer/merge/lossy_processes.h"
 
 /* The exit codes of perfleet record, documented in its man page. */
 enum pfl_exit {
@@ -42,8 +42,8 @@ struct pfl_summary_host {
     uint64_t loss_marks;      /* gaps that packets report */
     uint64_t refused_packets; /* that could not be merged */
     struct pfl_interned_counts unreadable;
-    struct pfl_losers losers;
-    const struct pfl_offers *offers; /* for producers' names; NULL: not known */
+    struct pfl_lossy_processes lossy_processes;
+    const struct pfl_registered_sources *sources; /* for producers' names; NULL: not known */
     bool is_empty;   /* no producer's packet arrived, although the session was to record some */
     bool has_losses; /* the service's own counters are known */
     struct pfl_losses losses;

@@ -6,17 +6,17 @@
 #include "base/io/stream.h"
 #include "base/io/worker.h"
 #include "base/list.h"
-#include "consumer/host/ask.h"
+#include "consumer/host/fan_out.h"
 #include "consumer/ui/fleet_port.h"
 #include "consumer/ui/trace_slices.h"
 #include "proto/ipc/rpc_host.h"
 
 struct pfl_fleet {
     struct pfl_fleet_conf conf;
-    struct pfl_list clients;   /* owned */
-    struct pfl_worker *worker; /* owned: reads traces */
-    struct pfl_ask *ask;       /* owned; NULL: no state request is pending */
-    unsigned recordings;       /* clients that have one, or its trace */
+    struct pfl_list clients;     /* owned */
+    struct pfl_worker *worker;   /* owned: reads traces */
+    struct pfl_fan_out *fan_out; /* owned; NULL: no state request is pending */
+    unsigned recordings;         /* clients that have one, or its trace */
     bool is_closing;
 };
 
@@ -43,7 +43,7 @@ struct pfl_fleet_client {
     struct pfl_fleet_run *run; /* owned; NULL: no recording */
     struct pfl_rpc_request run_request;
     struct pfl_rpc_request state_requests[PFL_FLEET_MAX_STATE_REQUESTS];
-    unsigned state_requests_len; /* they wait for the fleet's ask */
+    unsigned state_requests_len; /* they wait for the fleet's fan-out */
     struct pfl_fleet_reading reading;
     int fd;              /* owned: the trace; -1: none */
     struct pfl_buf note; /* appended to it */

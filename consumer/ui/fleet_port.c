@@ -23,7 +23,7 @@ void pfl_fleet_check_closed(struct pfl_fleet *fleet)
     void (*on_closed)(void *user) = fleet->conf.on_closed;
     void *user = fleet->conf.user;
 
-    if (!fleet->is_closing || fleet->ask != NULL || !pfl_list_is_empty(&fleet->clients))
+    if (!fleet->is_closing || fleet->fan_out != NULL || !pfl_list_is_empty(&fleet->clients))
         return;
     pfl_worker_close(fleet->worker);
     pfl_mem_free(fleet);
@@ -34,14 +34,14 @@ void pfl_fleet_check_closed(struct pfl_fleet *fleet)
 
 static int join_states(const struct pfl_fleet *fleet, struct pfl_buf *out)
 {
-    size_t len = pfl_ask_get_len(fleet->ask);
+    size_t len = pfl_fan_out_get_len(fleet->fan_out);
     struct pfl_fleet_state_host *hosts = pfl_mem_calloc(len, sizeof(*hosts));
     int rc;
 
     if (hosts == NULL)
         return PFL_ENOMEM;
     for (size_t i = 0; i < len; i++) {
-        struct pfl_host_state h = pfl_host_state_get(fleet->ask, i);
+        struct pfl_host_state h = pfl_host_state_get(fleet->fan_out, i);
 
         hosts[i] = (struct pfl_fleet_state_host){
             .name = h.name[0] != '\0' ? h.name : h.address, .why = h.why, .state = h.state};
@@ -61,8 +61,8 @@ static void on_asked(void *user)
 
     pfl_buf_init(&state, PFL_FLEET_STATE_MAX_BYTES);
     rc = join_states(fleet, &state);
-    pfl_ask_free(fleet->ask);
-    fleet->ask = NULL;
+    pfl_fan_out_free(fleet->fan_out);
+    fleet->fan_out = NULL;
     PFL_LIST_EACH_SAFE (it, tmp, &fleet->clients) {
         struct pfl_fleet_client *c = PFL_CONTAINER_OF(it, struct pfl_fleet_client, node);
 
@@ -78,7 +78,7 @@ static void on_asked(void *user)
 int pfl_fleet_ask_state(struct pfl_fleet *fleet)
 {
     const struct pfl_recording_conf *recording = &fleet->conf.recording;
-    struct pfl_ask_conf conf = {
+    struct pfl_fan_out_conf conf = {
         .conn = recording->each_host.conn,
         .specs = recording->specs,
         .specs_len = recording->specs_len,
@@ -90,7 +90,7 @@ int pfl_fleet_ask_state(struct pfl_fleet *fleet)
         .user = fleet,
     };
 
-    return fleet->ask != NULL ? 0 : pfl_ask_open(&conf, &fleet->ask);
+    return fleet->fan_out != NULL ? 0 : pfl_fan_out_open(&conf, &fleet->fan_out);
 }
 
 /* ---- from outside ---- */
@@ -131,8 +131,8 @@ void pfl_fleet_close(struct pfl_fleet *self)
     if (self->is_closing)
         return;
     self->is_closing = true;
-    if (self->ask != NULL)
-        pfl_ask_abort(self->ask, "given up");
+    if (self->fan_out != NULL)
+        pfl_fan_out_abort(self->fan_out, "given up");
     PFL_LIST_EACH_SAFE (it, tmp, &self->clients)
         pfl_fleet_client_close(PFL_CONTAINER_OF(it, struct pfl_fleet_client, node));
     pfl_fleet_check_closed(self);

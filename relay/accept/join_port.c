@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "relay/accept/join_slots.h"
-#include "relay/accept/tls_accept_port.h"
+#include "relay/accept/tls_server_stream_port.h"
 #include "relay/direct/direct_proxy.h"
 
 struct pfl_join_port {
@@ -40,7 +40,7 @@ struct joiner {
     struct pfl_stream *tls;                /* owned until `direct_proxy` is made */
     struct pfl_direct_proxy *direct_proxy; /* owned until its on_ended */
     uv_timer_t timer;
-    struct pfl_tls_accept_peer caller;
+    struct pfl_tls_server_stream_peer caller;
 };
 
 static struct joiner *joiner_of(struct pfl_join_slot *slot)
@@ -169,14 +169,14 @@ static void on_accept(void *user, int fd)
 {
     struct pfl_join_port *p = user;
     struct joiner *j = pfl_mem_zalloc(sizeof(*j));
-    struct pfl_tls_accept_conf conf = {.loop = p->conf.loop,
-                                       .tls = p->tls,
-                                       .timeout_ms = PFL_JOIN_LIFETIME_MS,
-                                       .handshakes = p->conf.handshakes,
-                                       .ops = &tls_ops,
-                                       .user = j};
+    struct pfl_tls_server_stream_conf conf = {.loop = p->conf.loop,
+                                              .tls = p->tls,
+                                              .timeout_ms = PFL_JOIN_LIFETIME_MS,
+                                              .handshakes = p->conf.handshakes,
+                                              .ops = &tls_ops,
+                                              .user = j};
 
-    if (j == NULL || pfl_tls_accept_open(&conf, fd, &j->tls) != 0) {
+    if (j == NULL || pfl_tls_server_stream_open(&conf, fd, &j->tls) != 0) {
         pfl_mem_free(j);
         close(fd);
         pfl_listener_release(p->listener);
@@ -184,7 +184,7 @@ static void on_accept(void *user, int fd)
     }
     j->port = p;
     j->listener = p->listener;
-    pfl_tls_accept_get_peer(fd, &j->caller);
+    pfl_tls_server_stream_get_peer(fd, &j->caller);
     pfl_pending_handshakes_read_address(&j->caller.peer, j->slot.address);
     pfl_join_slots_add(&p->slots, &j->slot);
     (void)uv_timer_init(p->conf.loop, &j->timer);

@@ -20,8 +20,8 @@
 #include "base/mem.h"
 #include "proto/tunnel/tunnel.h"
 #include "relay/accept/certificates_port.h"
-#include "relay/accept/tls_accept_port.h"
 #include "relay/accept/tls_port_impl.h"
+#include "relay/accept/tls_server_stream_port.h"
 
 #define REFUSAL_TIMEOUT_MS 500u
 
@@ -216,17 +216,17 @@ static void on_accept(void *user, int fd)
 {
     struct pfl_tls_port *p = user;
     struct connection *c = pfl_mem_zalloc(sizeof(*c));
-    struct pfl_tls_accept_conf conf = {.loop = p->conf.loop,
-                                       .tls = p->tls,
-                                       .timeout_ms = p->conf.handshake_timeout_ms,
-                                       .handshakes = p->conf.handshakes,
-                                       .ops = &tls_ops,
-                                       .user = c};
-    struct pfl_tls_accept_peer caller;
+    struct pfl_tls_server_stream_conf conf = {.loop = p->conf.loop,
+                                              .tls = p->tls,
+                                              .timeout_ms = p->conf.handshake_timeout_ms,
+                                              .handshakes = p->conf.handshakes,
+                                              .ops = &tls_ops,
+                                              .user = c};
+    struct pfl_tls_server_stream_peer caller;
     int rc = PFL_ENOMEM;
 
     if (c != NULL)
-        rc = pfl_tls_accept_open(&conf, fd, &c->tls);
+        rc = pfl_tls_server_stream_open(&conf, fd, &c->tls);
     if (rc != 0) {
         pfl_connection_table_count_unopened(&p->connections);
         if (rc != PFL_EAGAIN &&
@@ -237,7 +237,7 @@ static void on_accept(void *user, int fd)
         pfl_listener_release(p->listener);
         return;
     }
-    pfl_tls_accept_get_peer(fd, &caller);
+    pfl_tls_server_stream_get_peer(fd, &caller);
     memcpy(c->accepted.address, caller.address, sizeof(c->accepted.address));
     c->port = p;
     c->listener = p->listener;

@@ -218,7 +218,7 @@ def self_test():
            ("producer/ipc/x.c", '#include "producer/track_event/event_source.h"'),
            ("producer/ipc/x.c", '#include "perfetto/ipc.pb-c.h"'), ("abi/x.h", '#include "perfetto/ipc.fields.h"'),
            ("producer/nowhere/x.c", "#include <stdio.h>"), ("producer/ipc/deeper/x.c", "#include <stdio.h>"),
-           ("consumer/host/x.c", '#include "consumer/report/host_table.h"'), ("consumer/x.c", '#include "consumer/host/ask.h"'),
+           ("consumer/host/x.c", '#include "consumer/report/host_table.h"'), ("consumer/x.c", '#include "consumer/host/fan_out.h"'),
            ("consumer/merge/x.c", '#include "consumer/host/losses.h"'), ("consumer/ui/x.c", '#include "consumer/cmd/cmd.h"')]
     good = [("collector/index/x.c", "#include <sqlite3.h>\n#include <libpq-fe.h>"), ("relay/x.c", '#include "relay/accept/tls_port.h"'), ("relay/direct/x.c", '#include "relay/policy/quota.h"'),
             ("relay/hub/hub_port.c", "#include <uv.h>"), ("proto/tunnel/x.c", '#include "proto/h2/h2.h"'),

@@ -20,8 +20,7 @@ struct pfl_agent_stream {
     struct pfl_resume resume;
     struct pfl_stream_memory *memory;   /* owned */
     struct pfl_service_socket *service; /* owned; NULL once closed */
-    struct pfl_h2_stream
-        *h2_stream; /* the HTTP/2 stream that carries it; borrowed until its on_closed */
+    struct pfl_h2_stream *h2_stream;    /* carries it; borrowed until its on_closed; NULL: none */
     uv_timer_t ttl;
     struct pfl_encode_port *encoder; /* owned; NULL once closed */
     struct pfl_spool_pool *pool;

@@ -34,7 +34,7 @@ static const char *const names[PFL_PROC_FILES] = {
 };
 
 struct reading {
-    struct pfl_proc_ask asks[PFL_PROC_READER_PROCESSES];
+    struct pfl_proc_request requests[PFL_PROC_READER_PROCESSES];
     struct pfl_proc_answer answers[PFL_PROC_READER_PROCESSES];
     size_t len;
     size_t used;
@@ -97,20 +97,20 @@ static bool find_holder(struct pfl_span status, int32_t pid, uint32_t *ret_uid)
 
 static void read_process(struct reading *r, uint32_t index)
 {
-    const struct pfl_proc_ask *ask = &r->asks[index];
+    const struct pfl_proc_request *request = &r->requests[index];
     struct pfl_span *texts = r->answers[index].texts;
     struct pfl_span status = pfl_span_of(NULL, 0);
     char path[PFL_SLOW_PATH_BYTES];
 
     for (uint32_t file = 0; file < PFL_PROC_FILES; file++) {
         struct pfl_slow_step step = {
-            .uid = PFL_SLOW_PROCESSES, .pid = ask->pid, .tag = index, .path = path};
+            .uid = PFL_SLOW_PROCESSES, .pid = request->pid, .tag = index, .path = path};
         struct pfl_span text;
 
-        if ((ask->files & 1u << file) == 0 ||
-            (file >= PFL_PROC_CMDLINE && !find_holder(status, ask->pid, &step.uid)))
+        if ((request->files & 1u << file) == 0 ||
+            (file >= PFL_PROC_CMDLINE && !find_holder(status, request->pid, &step.uid)))
             continue;
-        (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)ask->pid, names[file]);
+        (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)request->pid, names[file]);
         if (!pfl_slow_work_begin(&step))
             continue;
         text = read_file(path, r->text + r->used);
@@ -131,7 +131,7 @@ static void read_processes(void *room)
 
 /* --- files, the caller ------------------------------------------------------------------- */
 
-void pfl_proc_reader_read(const struct pfl_proc_ask *asks, size_t len,
+void pfl_proc_reader_read(const struct pfl_proc_request *requests, size_t len,
                           struct pfl_proc_answer *ret_answers)
 {
     size_t at = 0;
@@ -148,7 +148,7 @@ void pfl_proc_reader_read(const struct pfl_proc_ask *asks, size_t len,
             return;
         r->len = count;
         r->used = 0;
-        memcpy(r->asks, asks + at, count * sizeof(*asks));
+        memcpy(r->requests, requests + at, count * sizeof(*requests));
         memset(r->answers, 0, count * sizeof(r->answers[0]));
         if (!pfl_slow_work_run(read_processes, &tag))
             count = (size_t)tag + 1;

@@ -32,7 +32,7 @@ enum pfl_proc_file {
     PFL_PROC_FILES,
 };
 
-struct pfl_proc_ask {
+struct pfl_proc_request {
     int32_t pid;
     uint32_t files; /* 1 << enum pfl_proc_file */
 };
@@ -50,7 +50,7 @@ struct pfl_proc_link {
 };
 
 /* At most PFL_PROC_READER_PROCESSES. */
-void pfl_proc_reader_read(const struct pfl_proc_ask *asks, size_t len,
+void pfl_proc_reader_read(const struct pfl_proc_request *requests, size_t len,
                           struct pfl_proc_answer *ret_answers);
 
 /* The numeric names in /proc/<pid>/<folder>, the first `max` of them; pid 0: in /proc. The caller

@@ -170,10 +170,10 @@ static void name_files(struct pfl_process_stats *self, int32_t pid)
 
 static int32_t find_process(int32_t tid)
 {
-    struct pfl_proc_ask ask = {.pid = tid, .files = file_bit(PFL_PROC_STATUS)};
+    struct pfl_proc_request request = {.pid = tid, .files = file_bit(PFL_PROC_STATUS)};
     struct pfl_proc_answer answer;
 
-    pfl_proc_reader_read(&ask, 1, &answer);
+    pfl_proc_reader_read(&request, 1, &answer);
     return (int32_t)pfl_proc_number(pfl_proc_find(answer.texts[PFL_PROC_STATUS], "Tgid:"));
 }
 
@@ -212,13 +212,13 @@ static void name_fresh_files(struct pfl_process_stats *self)
 
 /* --- the tree ---------------------------------------------------------------------------- */
 
-static struct pfl_proc_ask ask_for_process(const struct pfl_process_stats *self, int32_t pid)
+static struct pfl_proc_request request_of_process(const struct pfl_process_stats *self, int32_t pid)
 {
     uint32_t files = file_bit(PFL_PROC_STATUS) | file_bit(PFL_PROC_CMDLINE);
 
     if (self->conf.record_age)
         files |= file_bit(PFL_PROC_STAT);
-    return (struct pfl_proc_ask){.pid = pid, .files = files};
+    return (struct pfl_proc_request){.pid = pid, .files = files};
 }
 
 static bool describe_process(struct pfl_process_stats *self, int32_t pid,
@@ -249,14 +249,14 @@ static void describe_thread(struct pfl_process_stats *self, int32_t tid, int32_t
 static void describe_threads(struct pfl_process_stats *self, const int32_t *tids, size_t len,
                              int32_t pid, bool with_status)
 {
-    struct pfl_proc_ask asks[BATCH] = {0};
+    struct pfl_proc_request requests[BATCH] = {0};
     struct pfl_proc_answer answers[BATCH];
 
     for (size_t i = 0; i < len; i++)
-        asks[i] = (struct pfl_proc_ask){.pid = tids[i], .files = file_bit(PFL_PROC_STATUS)};
+        requests[i] = (struct pfl_proc_request){.pid = tids[i], .files = file_bit(PFL_PROC_STATUS)};
     memset(answers, 0, sizeof(answers));
     if (with_status)
-        pfl_proc_reader_read(asks, len, answers);
+        pfl_proc_reader_read(requests, len, answers);
     for (size_t i = 0; i < len; i++) {
         if (tids[i] != pid)
             describe_thread(self, tids[i], pid, answers[i].texts[PFL_PROC_STATUS]);
@@ -277,14 +277,14 @@ static void scan_threads(struct pfl_process_stats *self, int32_t pid, bool is_na
 /* At most BATCH. */
 static void scan_processes(struct pfl_process_stats *self, const int32_t *pids, size_t len)
 {
-    struct pfl_proc_ask asks[BATCH] = {0};
+    struct pfl_proc_request requests[BATCH] = {0};
     struct pfl_proc_answer answers[BATCH];
     bool is_namespaced[BATCH];
     bool has_threads[BATCH];
 
     for (size_t i = 0; i < len; i++)
-        asks[i] = ask_for_process(self, pids[i]);
-    pfl_proc_reader_read(asks, len, answers);
+        requests[i] = request_of_process(self, pids[i]);
+    pfl_proc_reader_read(requests, len, answers);
     for (size_t i = 0; i < len; i++) {
         struct pfl_span status = answers[i].texts[PFL_PROC_STATUS];
 
@@ -341,12 +341,13 @@ static bool describe_known(struct pfl_process_stats *self, int32_t tid,
 static void describe_with_process(struct pfl_process_stats *self, int32_t tid)
 {
     int32_t tgid = find_process(tid);
-    struct pfl_proc_ask asks[2] = {ask_for_process(self, tgid), ask_for_process(self, tid)};
+    struct pfl_proc_request requests[2] = {request_of_process(self, tgid),
+                                           request_of_process(self, tid)};
     struct pfl_proc_answer answers[2];
 
     if (tgid <= 0)
         return;
-    pfl_proc_reader_read(asks, 2, answers);
+    pfl_proc_reader_read(requests, 2, answers);
     if (!pfl_pid_set_has(&self->seen, tgid)) /* of several threads of a batch */
         (void)describe_process(self, tgid, &answers[0]);
     if (answers[1].texts[PFL_PROC_STATUS].len != 0)
@@ -356,18 +357,18 @@ static void describe_with_process(struct pfl_process_stats *self, int32_t tid)
 /* At most BATCH. */
 static void describe_some(struct pfl_process_stats *self, const int32_t *tids, size_t len)
 {
-    struct pfl_proc_ask asks[BATCH] = {0};
+    struct pfl_proc_request requests[BATCH] = {0};
     struct pfl_proc_answer answers[BATCH];
     bool is_known[BATCH];
 
     for (size_t i = 0; i < len; i++)
-        asks[i] = ask_for_process(self, tids[i]);
-    pfl_proc_reader_read(asks, len, answers);
+        requests[i] = request_of_process(self, tids[i]);
+    pfl_proc_reader_read(requests, len, answers);
     for (size_t i = 0; i < len; i++)
-        is_known[i] = describe_known(self, asks[i].pid, &answers[i]);
+        is_known[i] = describe_known(self, requests[i].pid, &answers[i]);
     for (size_t i = 0; i < len; i++) {
         if (!is_known[i])
-            describe_with_process(self, asks[i].pid);
+            describe_with_process(self, requests[i].pid);
     }
 }
 
@@ -495,20 +496,20 @@ static bool poll_one(struct pfl_process_stats *self, int32_t pid,
 /* At most BATCH. */
 static void poll_processes(struct pfl_process_stats *self, const int32_t *pids, size_t len)
 {
-    struct pfl_proc_ask asks[BATCH] = {0};
+    struct pfl_proc_request requests[BATCH] = {0};
     struct pfl_proc_answer answers[BATCH];
     bool has_files[BATCH];
 
     for (size_t i = 0; i < len; i++) {
         struct pfl_process_counters_entry *entry = get_entry(self, pids[i]);
 
-        asks[i] = (struct pfl_proc_ask){.pid = pids[i]};
+        requests[i] = (struct pfl_proc_request){.pid = pids[i]};
         if (entry == NULL)
             continue;
         entry->seen_tick = self->tick;
-        asks[i].files = files_to_poll(self, entry->is_skipped);
+        requests[i].files = files_to_poll(self, entry->is_skipped);
     }
-    pfl_proc_reader_read(asks, len, answers);
+    pfl_proc_reader_read(requests, len, answers);
     for (size_t i = 0; i < len; i++)
         has_files[i] = poll_one(self, pids[i], &answers[i]);
     for (size_t i = 0; i < len && self->files_turn.left != 0; i++) {

@@ -25,20 +25,20 @@ struct world {
     uv_loop_t loop;
     struct fake_host fakes[HOSTS];
     struct pfl_host_spec specs[HOSTS];
-    struct pfl_ask *ask;
+    struct pfl_fan_out *fan_out;
     unsigned states;
     enum pfl_host_state_scope scope;
 };
 
-static void on_state(struct pfl_asked_host *host)
+static void on_state(struct pfl_fan_out_host *host)
 {
-    ((struct world *)pfl_ask_get_user(host))->states++;
-    pfl_ask_done(host);
+    ((struct world *)pfl_fan_out_get_user(host))->states++;
+    pfl_fan_out_done(host);
 }
 
-static void on_ready(void *user, struct pfl_asked_host *host)
+static void on_ready(void *user, struct pfl_fan_out_host *host)
 {
-    pfl_host_state_ask(host, ((struct world *)user)->scope, on_state);
+    pfl_host_state_query(host, ((struct world *)user)->scope, on_state);
 }
 
 static void on_over(void *user)
@@ -57,15 +57,15 @@ static void prepare(struct world *w)
         w->fakes[i].has_flight = true;
 }
 
-static int run(struct world *w, void (*ready)(void *user, struct pfl_asked_host *host))
+static int run(struct world *w, void (*ready)(void *user, struct pfl_fan_out_host *host))
 {
-    struct pfl_ask_conf conf = {.conn = {.loop = &w->loop},
-                                .specs = w->specs,
-                                .specs_len = HOSTS,
-                                .timeout_ms = TIMEOUT_MS,
-                                .on_ready = ready,
-                                .on_over = on_over,
-                                .user = w};
+    struct pfl_fan_out_conf conf = {.conn = {.loop = &w->loop},
+                                    .specs = w->specs,
+                                    .specs_len = HOSTS,
+                                    .timeout_ms = TIMEOUT_MS,
+                                    .on_ready = ready,
+                                    .on_over = on_over,
+                                    .user = w};
     int rc = pfl_loop_init(&w->loop) == 0 ? 0 : PFL_ENOMEM;
 
     for (size_t i = 0; rc == 0 && i < HOSTS; i++) {
@@ -76,7 +76,7 @@ static int run(struct world *w, void (*ready)(void *user, struct pfl_asked_host 
         (void)snprintf(w->specs[i].text, sizeof(w->specs[i].text), "text%zu", i);
     }
     if (rc == 0)
-        rc = pfl_ask_open(&conf, &w->ask);
+        rc = pfl_fan_out_open(&conf, &w->fan_out);
     if (rc != 0)
         on_over(w);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
@@ -85,7 +85,7 @@ static int run(struct world *w, void (*ready)(void *user, struct pfl_asked_host 
 
 static void fini(struct world *w)
 {
-    pfl_ask_free(w->ask);
+    pfl_fan_out_free(w->fan_out);
     assert_int_equal(uv_loop_close(&w->loop), 0);
 }
 
@@ -97,7 +97,7 @@ static void the_states_of_all_hosts_are_there_when_they_have_ended(void **state)
     prepare(&w);
     assert_int_equal(run(&w, pfl_host_state_on_ready), 0);
     for (size_t i = 0; i < HOSTS; i++) {
-        struct pfl_host_state h = pfl_host_state_get(w.ask, i);
+        struct pfl_host_state h = pfl_host_state_get(w.fan_out, i);
 
         assert_string_equal(h.name, w.specs[i].name);
         assert_string_equal(h.address, w.specs[i].text);
@@ -117,7 +117,7 @@ static void who_asks_gets_each_state_once_when_it_is_whole(void **state)
     w.scope = PFL_HOST_STATE_SESSIONS;
     assert_int_equal(run(&w, on_ready), 0);
     assert_int_equal(w.states, HOSTS);
-    assert_int_equal(pfl_ask_count_failed(w.ask), 0);
+    assert_int_equal(pfl_fan_out_count_failed(w.fan_out), 0);
     fini(&w);
     pfl_sweep_assert_no_leak();
 }
@@ -134,8 +134,8 @@ static void a_host_that_misbehaves_leaves_the_others_state(void **state)
         w.fakes[1].method = "QueryServiceState";
         assert_int_equal(run(&w, on_ready), 0);
         assert_int_equal(w.states, 1);
-        assert_string_equal(pfl_host_state_get(w.ask, 0).why, "");
-        assert_true(pfl_host_state_get(w.ask, 1).why[0] != '\0');
+        assert_string_equal(pfl_host_state_get(w.fan_out, 0).why, "");
+        assert_true(pfl_host_state_get(w.fan_out, 1).why[0] != '\0');
         fini(&w);
         pfl_sweep_assert_no_leak();
     }

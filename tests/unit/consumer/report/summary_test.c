@@ -115,18 +115,18 @@ static void text_tells_hosts_losses_and_clocks(void **state)
 static void who_lost_packets_is_named_with_the_setting_that_helps(void **state)
 {
     struct pfl_summary_host host = good_host;
-    struct pfl_offers offers = {.producers = {{12, "app", false},
-                                              {13, "o\"ther", false},
-                                              {14, "/opt/x/browser --type=gpu", false},
-                                              {15, "/opt/long/name", true}}};
+    struct pfl_registered_sources sources = {.producers = {{12, "app", false},
+                                                           {13, "o\"ther", false},
+                                                           {14, "/opt/x/browser --type=gpu", false},
+                                                           {15, "/opt/long/name", true}}};
     struct pfl_summary s = summary_of(&host, 1);
     struct pfl_buf out;
     const char *text;
 
     (void)state;
     host.losses.writer_losses = 9;
-    host.losers = (struct pfl_losers){{{13, 4}, {99, 5}, {14, 1}, {15, 2}}};
-    host.offers = &offers;
+    host.lossy_processes = (struct pfl_lossy_processes){{{13, 4}, {99, 5}, {14, 1}, {15, 2}}};
+    host.sources = &sources;
     pfl_buf_init(&out, OUT_MAX);
     assert_int_equal(pfl_summary_text(&s, &out), 0);
     assert_int_equal(pfl_summary_json(&s, &out), 0);

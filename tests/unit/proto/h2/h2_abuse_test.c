@@ -15,9 +15,9 @@ static void garbage_ends_the_connection(void **state)
 {
     (void)state;
     assert_int_equal(h2_kit_open(), 0);
-    assert_int_equal(pfl_h2_feed(kit.answerer, pfl_span_of("GET / HTTP/1.1\r\n\r\n0123456", 25)),
+    assert_int_equal(pfl_h2_feed(kit.server_h2, pfl_span_of("GET / HTTP/1.1\r\n\r\n0123456", 25)),
                      PFL_EPROTO);
-    assert_int_equal(pfl_h2_feed(kit.answerer, pfl_span_of("x", 1)), PFL_EPROTO);
+    assert_int_equal(pfl_h2_feed(kit.server_h2, pfl_span_of("x", 1)), PFL_EPROTO);
 }
 
 /* A frame by hand, from the requesting side. */
@@ -32,9 +32,9 @@ static int send_frame(uint8_t type, uint8_t flags, uint32_t id, struct pfl_span 
                        (uint8_t)(id >> 16),
                        (uint8_t)(id >> 8),
                        (uint8_t)id};
-    int rc = pfl_h2_feed(kit.answerer, pfl_span_of(head, sizeof(head)));
+    int rc = pfl_h2_feed(kit.server_h2, pfl_span_of(head, sizeof(head)));
 
-    return rc == 0 ? pfl_h2_feed(kit.answerer, payload) : rc;
+    return rc == 0 ? pfl_h2_feed(kit.server_h2, payload) : rc;
 }
 
 static void padding_on_a_stream_resets_it(void **state)
@@ -88,7 +88,7 @@ static void rapid_reset_ends_the_connection(void **state)
         if (h2_kit_connect() != 0 || h2_kit_try_pump(SIZE_MAX) != 0)
             break;
         pfl_h2_stream_reset(kit.client.stream, PFL_H2_CANCEL);
-        if (h2_kit_try_pump(SIZE_MAX) != 0 || pfl_h2_is_going(kit.asker))
+        if (h2_kit_try_pump(SIZE_MAX) != 0 || pfl_h2_is_going(kit.client_h2))
             break;
     }
     assert_true(sent <= PFL_H2_RESET_BURST + PFL_H2_RESET_PER_SEC + 2);
@@ -103,7 +103,7 @@ static void a_flood_of_refused_streams_ends_the_connection(void **state)
 
     (void)state;
     assert_int_equal(h2_kit_open(), 0);
-    rc = pfl_h2_feed(kit.answerer, pfl_span_of(preface, sizeof(preface) - 1));
+    rc = pfl_h2_feed(kit.server_h2, pfl_span_of(preface, sizeof(preface) - 1));
     if (rc == 0)
         rc = send_frame(4, 0, 0, pfl_span_of(NULL, 0));
     /* GET https://x/ */
@@ -136,18 +136,18 @@ static void references_to_a_large_field_are_not_read_for_long(void **state)
 
     (void)state;
     assert_int_equal(h2_kit_open(), 0);
-    assert_int_equal(pfl_h2_feed(kit.answerer, pfl_span_of(preface, sizeof(preface) - 1)), 0);
+    assert_int_equal(pfl_h2_feed(kit.server_h2, pfl_span_of(preface, sizeof(preface) - 1)), 0);
     assert_int_equal(send_frame(4, 0, 0, pfl_span_of(NULL, 0)), 0);
     assert_int_equal(send_frame(1, 0x5, 1, pfl_span_of(block, make_references(block, 12000))), 0);
-    assert_int_equal(pfl_h2_drain(kit.answerer, &w), 0);
+    assert_int_equal(pfl_h2_drain(kit.server_h2, &w), 0);
     out = pfl_span_of(sent, (size_t)(w.pos - sent));
     /* RST_STREAM of stream 1 is the last: nobody was asked, and there is no answer. */
     assert_true(out.len >= 13);
     assert_memory_equal(out.data + out.len - 13, "\0\0\4\3\0\0\0\0\1\0\0\0\2", 13);
-    assert_int_equal(pfl_h2_count_streams(kit.answerer), 0);
+    assert_int_equal(pfl_h2_count_streams(kit.server_h2), 0);
     /* The table is right: what the same connection asks next is read by it, and answered. */
     assert_int_equal(send_frame(1, 0x5, 3, pfl_span_of("\x82\x87\x84\xbf", 4)), 0);
-    assert_int_equal(pfl_h2_drain(kit.answerer, &w), 0);
+    assert_int_equal(pfl_h2_drain(kit.server_h2, &w), 0);
     out = pfl_span_of(out.data + out.len, (size_t)(w.pos - out.data) - out.len);
     assert_true(out.len > 9);
     assert_int_equal(out.data[3], 1);

@@ -110,7 +110,7 @@ void h2_kit_serve_nothing(struct pfl_h2_stream *stream)
 int h2_kit_open(void)
 {
     struct pfl_h2_conf conf = {.window_bytes = WINDOW, .on_wake = on_wake, .on_ready = on_ready};
-    int rc = pfl_h2_new(&conf, &kit.asker);
+    int rc = pfl_h2_new(&conf, &kit.client_h2);
 
     if (rc != 0)
         return rc;
@@ -118,13 +118,13 @@ int h2_kit_open(void)
     conf.on_request = on_request;
     conf.on_goaway = on_goaway;
     conf.max_streams = 4;
-    return pfl_h2_new(&conf, &kit.answerer);
+    return pfl_h2_new(&conf, &kit.server_h2);
 }
 
 int h2_kit_setup(void **state)
 {
     (void)state;
-    kit.asker = kit.answerer = NULL;
+    kit.client_h2 = kit.server_h2 = NULL;
     kit.client = kit.server = (struct side){.code = 12345};
     pfl_buf_init(&kit.client.to_send, 1u << 20);
     pfl_buf_init(&kit.client.got, 1u << 20);
@@ -138,8 +138,8 @@ int h2_kit_setup(void **state)
 int h2_kit_teardown(void **state)
 {
     (void)state;
-    pfl_h2_free(kit.asker);
-    pfl_h2_free(kit.answerer);
+    pfl_h2_free(kit.client_h2);
+    pfl_h2_free(kit.server_h2);
     pfl_buf_fini(&kit.client.to_send);
     pfl_buf_fini(&kit.client.got);
     pfl_buf_fini(&kit.server.to_send);
@@ -151,7 +151,7 @@ int h2_kit_teardown(void **state)
 /* Moves bytes until both are quiet, `piece` at a time. */
 int h2_kit_try_pump(size_t piece)
 {
-    struct pfl_h2 *from[2] = {kit.asker, kit.answerer};
+    struct pfl_h2 *from[2] = {kit.client_h2, kit.server_h2};
     static uint8_t wire[1u << 16];
     bool has_moved = true;
     int rc = 0;
@@ -195,7 +195,7 @@ int h2_kit_connect(void)
         .user = &kit.client,
     };
 
-    return pfl_h2_request(kit.asker, &request, &kit.client.stream);
+    return pfl_h2_request(kit.client_h2, &request, &kit.client.stream);
 }
 
 void h2_kit_open_and_connect(void)

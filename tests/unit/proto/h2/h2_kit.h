@@ -20,8 +20,8 @@ struct side {
 };
 
 struct h2_kit {
-    struct pfl_h2 *asker;
-    struct pfl_h2 *answerer;
+    struct pfl_h2 *client_h2;
+    struct pfl_h2 *server_h2;
     struct side client;
     struct side server;
     unsigned wakes;

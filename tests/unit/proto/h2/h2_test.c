@@ -46,7 +46,7 @@ static void bytes_go_both_ways_and_each_end_is_reported_once(void **state)
     assert_int_equal(kit.client.ends, 1);
     assert_int_equal(kit.client.closes + kit.server.closes, 2);
     assert_int_equal(kit.client.code, PFL_H2_NO_ERROR);
-    assert_int_equal(pfl_h2_count_streams(kit.asker) + pfl_h2_count_streams(kit.answerer), 0);
+    assert_int_equal(pfl_h2_count_streams(kit.client_h2) + pfl_h2_count_streams(kit.server_h2), 0);
 }
 
 static void nothing_passes_the_window_and_credit_is_reported_to_the_byte(void **state)
@@ -81,7 +81,7 @@ static void a_stream_that_nobody_reads_does_not_hold_back_a_call(void **state)
     kit.serve = h2_kit_serve_body;
     pfl_buf_init(&other.got, 100);
     request.user = &other;
-    assert_int_equal(pfl_h2_request(kit.asker, &request, &stream), 0);
+    assert_int_equal(pfl_h2_request(kit.client_h2, &request, &stream), 0);
     h2_kit_pump();
     assert_int_equal(other.got.len, 7);
     assert_int_equal(other.closes, 1);
@@ -104,8 +104,8 @@ static void a_lost_connection_detaches_every_stream(void **state)
 {
     (void)state;
     h2_kit_open_and_connect();
-    pfl_h2_free(kit.asker);
-    kit.asker = NULL;
+    pfl_h2_free(kit.client_h2);
+    kit.client_h2 = NULL;
     assert_int_equal(kit.client.code, PFL_H2_DETACH);
     assert_int_equal(kit.client.closes, 1);
 }
@@ -114,19 +114,19 @@ static void after_goaway_streams_go_on_and_requests_do_not(void **state)
 {
     (void)state;
     h2_kit_open_and_connect();
-    assert_int_equal(pfl_h2_goaway(kit.asker), 0);
+    assert_int_equal(pfl_h2_goaway(kit.client_h2), 0);
     h2_kit_pump();
     assert_int_equal(kit.goaways, 1);
-    assert_true(pfl_h2_is_going(kit.asker) && pfl_h2_is_going(kit.answerer));
+    assert_true(pfl_h2_is_going(kit.client_h2) && pfl_h2_is_going(kit.server_h2));
     assert_int_equal(h2_kit_connect(), PFL_ESTATE);
     kit.client.stream = NULL;
     h2_kit_write(&kit.server, 500);
     h2_kit_pump();
     assert_int_equal(kit.client.got.len, 500);
-    assert_false(pfl_h2_is_over(kit.asker));
+    assert_false(pfl_h2_is_over(kit.client_h2));
     pfl_h2_stream_reset(kit.server.stream, PFL_H2_CANCEL);
     h2_kit_pump();
-    assert_true(pfl_h2_is_over(kit.asker));
+    assert_true(pfl_h2_is_over(kit.client_h2));
 }
 
 static void a_request_that_goaway_overtakes_is_reported_its_end(void **state)
@@ -134,12 +134,12 @@ static void a_request_that_goaway_overtakes_is_reported_its_end(void **state)
     (void)state;
     assert_int_equal(h2_kit_open(), 0);
     h2_kit_pump();
-    assert_int_equal(pfl_h2_goaway(kit.answerer), 0);
+    assert_int_equal(pfl_h2_goaway(kit.server_h2), 0);
     assert_int_equal(h2_kit_connect(), 0);
     pfl_h2_stream_reset(kit.client.stream, PFL_H2_CANCEL);
     h2_kit_pump();
     assert_int_equal(kit.client.closes, 1);
-    assert_int_equal(pfl_h2_count_streams(kit.asker), 0);
+    assert_int_equal(pfl_h2_count_streams(kit.client_h2), 0);
 }
 
 static void requests_nobody_takes_are_404(void **state)
@@ -152,7 +152,7 @@ static void requests_nobody_takes_are_404(void **state)
     h2_kit_pump();
     assert_int_equal(kit.client.status, 404);
     assert_int_equal(kit.client.closes, 1); /* whose own direction was still open */
-    assert_int_equal(pfl_h2_count_streams(kit.answerer), 0);
+    assert_int_equal(pfl_h2_count_streams(kit.server_h2), 0);
 }
 
 static void too_large_a_head_is_431(void **state)
@@ -171,7 +171,7 @@ static void too_large_a_head_is_431(void **state)
     value[sizeof(value) - 1] = '\0';
     assert_int_equal(h2_kit_open(), 0);
     h2_kit_pump();
-    assert_int_equal(pfl_h2_request(kit.asker, &request, &kit.client.stream), 0);
+    assert_int_equal(pfl_h2_request(kit.client_h2, &request, &kit.client.stream), 0);
     h2_kit_pump();
     assert_int_equal(kit.client.status, 431);
     assert_int_equal(kit.server.closes, 0);
@@ -207,11 +207,11 @@ static void every_cut_of_the_bytes_gives_the_same(void **state)
         h2_kit_write(&kit.server, 3000);
         assert_int_equal(h2_kit_try_pump(piece), 0);
         assert_int_equal(kit.client.got.len, 3000);
-        pfl_h2_free(kit.asker);
-        pfl_h2_free(kit.answerer);
+        pfl_h2_free(kit.client_h2);
+        pfl_h2_free(kit.server_h2);
         pfl_buf_clear(&kit.client.got);
     }
-    kit.asker = kit.answerer = NULL;
+    kit.client_h2 = kit.server_h2 = NULL;
 }
 
 struct answer {
@@ -233,7 +233,7 @@ static int try_call(struct answer *a, size_t max)
     struct pfl_h2_call_conf conf = {
         .method = "GET", .path = "/v1/hosts", .body_max_bytes = max, .on_done = on_done, .user = a};
 
-    return pfl_h2_call_start(kit.asker, &conf, NULL);
+    return pfl_h2_call_start(kit.client_h2, &conf, NULL);
 }
 
 static void a_call_brings_status_and_body(void **state)
@@ -253,8 +253,8 @@ static void a_call_brings_status_and_body(void **state)
     h2_kit_pump();
     assert_int_equal(a.err, PFL_ELIMIT);
     assert_int_equal(try_call(&a, 7), 0);
-    pfl_h2_free(kit.asker);
-    kit.asker = NULL;
+    pfl_h2_free(kit.client_h2);
+    kit.client_h2 = NULL;
     assert_int_equal(a.err, PFL_ECLOSED);
     assert_int_equal(a.count, 3);
 }
@@ -277,9 +277,9 @@ static int run_all(void *arg)
         rc = try_call(&a, 100);
     if (rc == 0)
         rc = h2_kit_try_pump(SIZE_MAX);
-    pfl_h2_free(kit.asker);
-    pfl_h2_free(kit.answerer);
-    kit.asker = kit.answerer = NULL;
+    pfl_h2_free(kit.client_h2);
+    pfl_h2_free(kit.server_h2);
+    kit.client_h2 = kit.server_h2 = NULL;
     pfl_buf_fini(&kit.client.got);
     pfl_buf_fini(&kit.server.got);
     return rc;

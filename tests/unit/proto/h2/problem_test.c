@@ -44,7 +44,7 @@ static const char *ask(void)
     kit.serve = serve_problem;
     assert_int_equal(h2_kit_open(), 0);
     h2_kit_pump();
-    assert_int_equal(pfl_h2_request(kit.asker, &request, &kit.client.stream), 0);
+    assert_int_equal(pfl_h2_request(kit.client_h2, &request, &kit.client.stream), 0);
     h2_kit_pump();
     assert_int_equal(kit.client.ends, 1);
     assert_true(kit.client.got.len < sizeof(body));

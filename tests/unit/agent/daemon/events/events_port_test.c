@@ -20,8 +20,8 @@ static struct pfl_events events;
 
 /* A relay's connection: it asks, the agent answers. */
 struct relay {
-    struct pfl_h2 *asker;
-    struct pfl_h2 *answerer;
+    struct pfl_h2 *client_h2;
+    struct pfl_h2 *server_h2;
     struct pfl_h2_stream *stream; /* NULL: closed */
     struct pfl_buf got;
     unsigned status;
@@ -84,8 +84,8 @@ static void pump(struct relay *r)
     bool is_moving = true;
 
     while (is_moving) {
-        is_moving = move(r->asker, r->answerer);
-        is_moving |= move(r->answerer, r->asker);
+        is_moving = move(r->client_h2, r->server_h2);
+        is_moving |= move(r->server_h2, r->client_h2);
     }
 }
 
@@ -93,7 +93,7 @@ static int listen_as(struct relay *r)
 {
     struct pfl_h2_request request = {
         .method = "GET", .path = PFL_TUNNEL_EVENTS_PATH, .ops = &ops, .user = r};
-    int rc = pfl_h2_request(r->asker, &request, &r->stream);
+    int rc = pfl_h2_request(r->client_h2, &request, &r->stream);
 
     if (rc == 0)
         pump(r);
@@ -107,12 +107,12 @@ static int open_relay(struct relay *r)
 
     memset(r, 0, sizeof(*r));
     pfl_buf_init(&r->got, 1 << 20);
-    rc = pfl_h2_new(&conf, &r->asker);
+    rc = pfl_h2_new(&conf, &r->client_h2);
     conf.is_answering = true;
     conf.on_request = on_request;
     conf.user = r;
     if (rc == 0)
-        rc = pfl_h2_new(&conf, &r->answerer);
+        rc = pfl_h2_new(&conf, &r->server_h2);
     if (rc == 0)
         pump(r);
     return rc == 0 ? listen_as(r) : rc;
@@ -120,8 +120,8 @@ static int open_relay(struct relay *r)
 
 static void close_relay(struct relay *r)
 {
-    pfl_h2_free(r->asker);
-    pfl_h2_free(r->answerer);
+    pfl_h2_free(r->client_h2);
+    pfl_h2_free(r->server_h2);
     pfl_buf_fini(&r->got);
 }
 

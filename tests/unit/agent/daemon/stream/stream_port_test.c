@@ -222,7 +222,7 @@ static void turn(void)
 {
     for (unsigned i = 0; i < 20; i++) {
         (void)uv_run(&w.loop, UV_RUN_NOWAIT);
-        if (kit.asker != NULL)
+        if (kit.client_h2 != NULL)
             h2_kit_pump();
     }
 }

@@ -30,14 +30,15 @@ static bool has_number(const int32_t *list, size_t len, int32_t number)
 
 static void files_of_many_processes_are_read_in_one_call(void **state)
 {
-    struct pfl_proc_ask asks[PFL_PROC_READER_PROCESSES];
+    struct pfl_proc_request requests[PFL_PROC_READER_PROCESSES];
     struct pfl_proc_answer answers[PFL_PROC_READER_PROCESSES];
 
     (void)state;
     for (size_t i = 0; i < PFL_PROC_READER_PROCESSES; i++)
-        asks[i] = (struct pfl_proc_ask){.pid = i % 2 == 0 ? getpid() : INT32_MAX, .files = ALL};
-    asks[2].files = 1u << PFL_PROC_STAT;
-    pfl_proc_reader_read(asks, PFL_PROC_READER_PROCESSES, answers);
+        requests[i] =
+            (struct pfl_proc_request){.pid = i % 2 == 0 ? getpid() : INT32_MAX, .files = ALL};
+    requests[2].files = 1u << PFL_PROC_STAT;
+    pfl_proc_reader_read(requests, PFL_PROC_READER_PROCESSES, answers);
     for (size_t i = 0; i < PFL_PROC_READER_PROCESSES; i++) {
         const struct pfl_span *texts = answers[i].texts;
 
@@ -60,7 +61,7 @@ static void *tell_own_id(void *argument)
 
 static void a_process_has_a_command_line_and_a_thread_of_it_has_none(void **state)
 {
-    struct pfl_proc_ask ask = {.files = ALL};
+    struct pfl_proc_request request = {.files = ALL};
     struct pfl_proc_answer answer;
     pthread_t thread;
     int32_t ids[3] = {0};
@@ -72,8 +73,8 @@ static void a_process_has_a_command_line_and_a_thread_of_it_has_none(void **stat
     assert_int_equal(pthread_create(&thread, NULL, tell_own_id, ids), 0);
     while (__atomic_load_n(&ids[2], __ATOMIC_ACQUIRE) == 0)
         usleep(100);
-    ask.pid = ids[2];
-    pfl_proc_reader_read(&ask, 1, &answer);
+    request.pid = ids[2];
+    pfl_proc_reader_read(&request, 1, &answer);
     assert_true(answer.texts[PFL_PROC_STATUS].len != 0);
     assert_int_equal(answer.texts[PFL_PROC_CMDLINE].len, 0);
     tids = pfl_proc_reader_list(getpid(), "task", SIZE_MAX, &len);

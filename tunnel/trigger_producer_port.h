@@ -3,21 +3,21 @@
  * Raises triggers at the tracing service of this host, as a producer would: connects to its
  * producer socket, sends its name, activates the triggers and waits for the service's reply.
  */
-#ifndef PFL_TUNNEL_RAISE_PORT_H
-#define PFL_TUNNEL_RAISE_PORT_H
+#ifndef PFL_TUNNEL_TRIGGER_PRODUCER_PORT_H
+#define PFL_TUNNEL_TRIGGER_PRODUCER_PORT_H
 
 #include <uv.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define PFL_RAISE_TIMEOUT_MS   10000u
-#define PFL_RAISE_TRIGGERS_MAX 64u
-#define PFL_RAISE_BYTES_MAX    4096u /* name and triggers together */
+#define PFL_TRIGGER_PRODUCER_TIMEOUT_MS   10000u
+#define PFL_TRIGGER_PRODUCER_TRIGGERS_MAX 64u
+#define PFL_TRIGGER_PRODUCER_BYTES_MAX    4096u /* name and triggers together */
 
-struct pfl_raise;
+struct pfl_trigger_producer;
 
-struct pfl_raise_conf {
+struct pfl_trigger_producer_conf {
     uv_loop_t *loop;           /* borrowed */
     const char *socket;        /* borrowed until open returns: path or "@name" */
     const char *producer_name; /* borrowed until open returns; the producer's name in the trace */
@@ -30,15 +30,16 @@ struct pfl_raise_conf {
 };
 
 /* Errors of pfl_fdsock_connect_service; PFL_ELIMIT, PFL_ENOMEM. Then on_done is not called. */
-PFL_MUST_USE int pfl_raise_open(const struct pfl_raise_conf *conf, struct pfl_raise **ret_raise);
+PFL_MUST_USE int pfl_trigger_producer_open(const struct pfl_trigger_producer_conf *conf,
+                                           struct pfl_trigger_producer **ret_producer);
 /* on_done follows, with PFL_ECLOSED unless it is done already. Idempotent. */
-void pfl_raise_close(struct pfl_raise *self);
+void pfl_trigger_producer_close(struct pfl_trigger_producer *self);
 
 /* The default producer socket of this host's service: static or from the environment; the first one
  * if PERFETTO_PRODUCER_SOCK_NAME has several. */
-const char *pfl_raise_default_socket(void);
+const char *pfl_trigger_producer_default_socket(void);
 /* The producer socket next to `consumer_socket`: the same name with "producer" for "consumer"; the
  * default if it has no such word. Static, until the next call. */
-const char *pfl_raise_socket_beside(const char *consumer_socket);
+const char *pfl_trigger_producer_socket_beside(const char *consumer_socket);
 
 #endif

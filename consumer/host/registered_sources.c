@@ -2,10 +2,10 @@
 /*
  * Which data sources of a config a host can record. Happy path: for each data source of the config
  * one walk over the state's data sources; names that are close to a missing one are kept as a
- * suggestion. Failures: none; malformed bytes end the walk. Limits: PFL_OFFERS_MAX data sources of
- * the config, CANDIDATES_MAX names that are compared with a missing one.
+ * suggestion. Failures: none; malformed bytes end the walk. Limits: PFL_REGISTERED_SOURCES_MAX data
+ * sources of the config, CANDIDATES_MAX names that are compared with a missing one.
  */
-#include "consumer/host/offers.h"
+#include "consumer/host/registered_sources.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -44,18 +44,18 @@ static struct pfl_span last_of(struct pfl_span message, uint32_t id)
     return found;
 }
 
-uint32_t pfl_offers_count(struct pfl_span trace_config)
+uint32_t pfl_registered_sources_count(struct pfl_span trace_config)
 {
     struct pfl_reader r = pfl_reader_of(trace_config);
     struct pfl_span source;
     uint32_t n = 0;
 
-    while (n < PFL_OFFERS_MAX && next_of(&r, TRACE_CONFIG__DATA_SOURCES, &source))
+    while (n < PFL_REGISTERED_SOURCES_MAX && next_of(&r, TRACE_CONFIG__DATA_SOURCES, &source))
         n++;
     return n;
 }
 
-struct pfl_span pfl_offers_get_name(struct pfl_span trace_config, uint32_t n)
+struct pfl_span pfl_registered_sources_get_name(struct pfl_span trace_config, uint32_t n)
 {
     struct pfl_reader r = pfl_reader_of(trace_config);
     struct pfl_span source;
@@ -67,9 +67,9 @@ struct pfl_span pfl_offers_get_name(struct pfl_span trace_config, uint32_t n)
     return (struct pfl_span){0};
 }
 
-static void copy_name(struct pfl_span name, char dst[PFL_OFFERS_NAME_BYTES])
+static void copy_name(struct pfl_span name, char dst[PFL_REGISTERED_SOURCES_NAME_BYTES])
 {
-    size_t len = name.len < PFL_OFFERS_NAME_BYTES ? name.len : 0;
+    size_t len = name.len < PFL_REGISTERED_SOURCES_NAME_BYTES ? name.len : 0;
 
     if (len != 0)
         memcpy(dst, name.data, len);
@@ -93,11 +93,12 @@ static bool is_offered(struct pfl_span wanted, struct pfl_span state)
 }
 
 /* The offered name that comes closest to the `n`-th, which is not offered. */
-static void suggest(struct pfl_span wanted, uint32_t n, struct pfl_span state, struct pfl_offers *o)
+static void suggest(struct pfl_span wanted, uint32_t n, struct pfl_span state,
+                    struct pfl_registered_sources *o)
 {
     struct pfl_reader r = pfl_reader_of(state);
-    char word[PFL_OFFERS_NAME_BYTES];
-    char candidate[PFL_OFFERS_NAME_BYTES];
+    char word[PFL_REGISTERED_SOURCES_NAME_BYTES];
+    char candidate[PFL_REGISTERED_SOURCES_NAME_BYTES];
     struct pfl_span source;
 
     copy_name(wanted, word);
@@ -119,17 +120,18 @@ static void suggest(struct pfl_span wanted, uint32_t n, struct pfl_span state, s
 }
 
 /* A name that is too long is cut; peers' names are quoted where they are printed. */
-static void list_producers(struct pfl_span state, struct pfl_offers *o)
+static void list_producers(struct pfl_span state, struct pfl_registered_sources *o)
 {
     struct pfl_reader r = pfl_reader_of(state);
     struct pfl_span producer;
 
-    for (size_t n = 0; n < PFL_OFFERS_PRODUCERS_MAX &&
+    for (size_t n = 0; n < PFL_REGISTERED_SOURCES_PRODUCERS_MAX &&
                        next_of(&r, TRACING_SERVICE_STATE__PRODUCERS, &producer);) {
         struct pfl_reader p = pfl_reader_of(producer);
         struct pfl_span name = last_of(producer, TRACING_SERVICE_STATE__PRODUCER__NAME);
-        size_t len =
-            name.len < PFL_OFFERS_PRODUCER_BYTES ? name.len : PFL_OFFERS_PRODUCER_BYTES - 1;
+        size_t len = name.len < PFL_REGISTERED_SOURCES_PRODUCER_BYTES
+                         ? name.len
+                         : PFL_REGISTERED_SOURCES_PRODUCER_BYTES - 1;
         struct pfl_field f;
 
         while (pfl_reader_field(&p, &f))
@@ -143,20 +145,20 @@ static void list_producers(struct pfl_span state, struct pfl_offers *o)
     }
 }
 
-void pfl_offers_judge(struct pfl_span trace_config, struct pfl_span state,
-                      struct pfl_offers *ret_offers)
+void pfl_registered_sources_match(struct pfl_span trace_config, struct pfl_span state,
+                                  struct pfl_registered_sources *ret_sources)
 {
-    struct pfl_offers o = {.is_known = true, .near_distance = UINT_MAX};
+    struct pfl_registered_sources o = {.is_known = true, .near_distance = UINT_MAX};
 
-    o.wanted = pfl_offers_count(trace_config);
+    o.wanted = pfl_registered_sources_count(trace_config);
     for (uint32_t i = 0; i < o.wanted; i++) {
-        struct pfl_span name = pfl_offers_get_name(trace_config, i);
+        struct pfl_span name = pfl_registered_sources_get_name(trace_config, i);
 
         if (is_offered(name, state))
-            o.offered |= (uint64_t)1 << i;
+            o.registered |= (uint64_t)1 << i;
         else
             suggest(name, i, state, &o);
     }
     list_producers(state, &o);
-    *ret_offers = o;
+    *ret_sources = o;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stream's parameters in a CONNECT: docs/protocol-tunnel.md section 3. Pure. */
-#ifndef PFL_AGENT_STREAM_ASK_H
-#define PFL_AGENT_STREAM_ASK_H
+#ifndef PFL_AGENT_STREAM_REQUEST_H
+#define PFL_AGENT_STREAM_REQUEST_H
 
 #include "proto/h2/h2.h"
 #include "proto/tunnel/resume.h"
 
 /* The texts are borrowed from the head. */
-struct pfl_stream_ask {
+struct pfl_stream_request {
     const char *id; /* "" without one */
     const char *operator_name;
     struct pfl_resume_offer offer;
@@ -19,6 +19,7 @@ struct pfl_stream_ask {
 };
 
 /* False: invalid fields. `role` and `operator_name` are not checked. */
-bool pfl_stream_ask_read(const struct pfl_h2_head *head, struct pfl_stream_ask *ret_ask);
+bool pfl_stream_request_read(const struct pfl_h2_head *head,
+                             struct pfl_stream_request *ret_request);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of a config a host offers, and what may have been meant by what it does not. */
-#include "consumer/host/offers.h"
+#include "consumer/host/registered_sources.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,30 +41,30 @@ static struct pfl_span span_of(const struct message *m)
     return pfl_span_of(m->bytes, m->len);
 }
 
-static struct pfl_offers judge(const char *const *wanted, const char *const *offered)
+static struct pfl_registered_sources judge(const char *const *wanted, const char *const *offered)
 {
     struct message config = {.len = 0};
     struct message state = {.len = 0};
-    struct pfl_offers offers;
+    struct pfl_registered_sources sources;
 
     for (; *wanted != NULL; wanted++)
         put_name(&config, 2, 1, *wanted);
     for (; *offered != NULL; offered++)
         put_name(&state, 2, 1, *offered);
-    pfl_offers_judge(span_of(&config), span_of(&state), &offers);
-    assert_true(offers.is_known);
-    return offers;
+    pfl_registered_sources_match(span_of(&config), span_of(&state), &sources);
+    assert_true(sources.is_known);
+    return sources;
 }
 
 static void what_is_offered_is_a_bit_for_each_data_source(void **state)
 {
     const char *const wanted[] = {"track_event", "linux.ftrace", "gone", NULL};
     const char *const offered[] = {"linux.ftrace", "other", "track_event", NULL};
-    struct pfl_offers o = judge(wanted, offered);
+    struct pfl_registered_sources o = judge(wanted, offered);
 
     (void)state;
     assert_int_equal(o.wanted, 3);
-    assert_int_equal(o.offered, 3);
+    assert_int_equal(o.registered, 3);
     assert_string_equal(o.near, "");
 }
 
@@ -72,24 +72,24 @@ static void a_misspelt_name_finds_the_offered_one(void **state)
 {
     const char *const wanted[] = {"linux.ftrace", "track_events", NULL};
     const char *const offered[] = {"linux.ftrace", "track_event", NULL};
-    struct pfl_offers o = judge(wanted, offered);
+    struct pfl_registered_sources o = judge(wanted, offered);
 
     (void)state;
-    assert_int_equal(o.offered, 1);
+    assert_int_equal(o.registered, 1);
     assert_string_equal(o.near, "track_event");
     assert_int_equal(o.near_of, 1);
-    assert_true(o.near_distance <= PFL_OFFERS_SLIP);
+    assert_true(o.near_distance <= PFL_REGISTERED_SOURCES_SLIP);
 }
 
 static void another_data_source_of_the_family_is_no_slip(void **state)
 {
     const char *const wanted[] = {"linux.sys_stats", NULL};
     const char *const offered[] = {"linux.process_stats", NULL};
-    struct pfl_offers o = judge(wanted, offered);
+    struct pfl_registered_sources o = judge(wanted, offered);
 
     (void)state;
-    assert_int_equal(o.offered, 0);
-    assert_true(o.near[0] == '\0' || o.near_distance > PFL_OFFERS_SLIP);
+    assert_int_equal(o.registered, 0);
+    assert_true(o.near[0] == '\0' || o.near_distance > PFL_REGISTERED_SOURCES_SLIP);
 }
 
 static void names_are_found_by_their_place(void **state)
@@ -99,30 +99,30 @@ static void names_are_found_by_their_place(void **state)
 
     (void)state;
     put_name(&config, 1, 1, "a buffer");
-    for (unsigned i = 0; i < PFL_OFFERS_MAX + 5; i++)
+    for (unsigned i = 0; i < PFL_REGISTERED_SOURCES_MAX + 5; i++)
         put_name(&config, 2, 1, i == 7 ? "seven" : "x");
-    assert_int_equal(pfl_offers_count(span_of(&config)), PFL_OFFERS_MAX);
-    name = pfl_offers_get_name(span_of(&config), 7);
+    assert_int_equal(pfl_registered_sources_count(span_of(&config)), PFL_REGISTERED_SOURCES_MAX);
+    name = pfl_registered_sources_get_name(span_of(&config), 7);
     assert_int_equal(name.len, 5);
     assert_memory_equal(name.data, "seven", 5);
-    assert_int_equal(pfl_offers_get_name(span_of(&config), 1000).len, 0);
+    assert_int_equal(pfl_registered_sources_get_name(span_of(&config), 1000).len, 0);
 }
 
 static void malformed_bytes_offer_nothing(void **state)
 {
     struct message config = {.len = 0};
     struct message service = {.len = 0};
-    struct pfl_offers o;
+    struct pfl_registered_sources o;
 
     (void)state;
     put_name(&config, 2, 1, "track_event");
     put_name(&service, 2, 1, "track_event");
     for (size_t len = 0; len < service.len; len++) {
-        pfl_offers_judge(span_of(&config), pfl_span_of(service.bytes, len), &o);
-        assert_int_equal(o.offered, 0);
+        pfl_registered_sources_match(span_of(&config), pfl_span_of(service.bytes, len), &o);
+        assert_int_equal(o.registered, 0);
     }
     for (size_t len = 0; len < config.len; len++) {
-        pfl_offers_judge(pfl_span_of(config.bytes, len), span_of(&service), &o);
+        pfl_registered_sources_match(pfl_span_of(config.bytes, len), span_of(&service), &o);
         assert_int_equal(o.wanted, 0);
     }
 }
@@ -143,8 +143,8 @@ static void put_producer(struct message *state, const char *name, uint64_t pid)
 static void a_producers_name_is_whole_or_said_to_be_cut(void **state_of_test)
 {
     struct message state = {.len = 0};
-    struct pfl_offers offers;
-    char name[PFL_OFFERS_PRODUCER_BYTES + 1];
+    struct pfl_registered_sources sources;
+    char name[PFL_REGISTERED_SOURCES_PRODUCER_BYTES + 1];
 
     (void)state_of_test;
     memset(name, 'n', sizeof(name) - 1);
@@ -152,14 +152,14 @@ static void a_producers_name_is_whole_or_said_to_be_cut(void **state_of_test)
     put_producer(&state, name, 7);
     put_producer(&state, name, 0); /* without a pid it cannot be named */
     put_producer(&state, name + 1, 8);
-    pfl_offers_judge(pfl_span_of(NULL, 0), span_of(&state), &offers);
-    assert_int_equal(offers.producers[0].pid, 7);
-    assert_true(offers.producers[0].is_cut);
-    assert_string_equal(offers.producers[0].name, name + 1);
-    assert_int_equal(offers.producers[1].pid, 8);
-    assert_false(offers.producers[1].is_cut);
-    assert_string_equal(offers.producers[1].name, name + 1);
-    assert_int_equal(offers.producers[2].pid, 0);
+    pfl_registered_sources_match(pfl_span_of(NULL, 0), span_of(&state), &sources);
+    assert_int_equal(sources.producers[0].pid, 7);
+    assert_true(sources.producers[0].is_cut);
+    assert_string_equal(sources.producers[0].name, name + 1);
+    assert_int_equal(sources.producers[1].pid, 8);
+    assert_false(sources.producers[1].is_cut);
+    assert_string_equal(sources.producers[1].name, name + 1);
+    assert_int_equal(sources.producers[2].pid, 0);
 }
 
 int main(void)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raising triggers: see raise_port.h.
+ * Raising triggers: see trigger_producer_port.h.
  *
  *     connect -> bind -> InitializeConnection{name} -> ActivateTriggers{...} -> done
  *
- * Failures: any error, or more than PFL_RAISE_TIMEOUT_MS, closes the connection and is reported
- * once. Nothing is logged. Ownership: the connection until its on_closed, the timer until its
- * close. Limits: those of the header.
+ * Failures: any error, or more than PFL_TRIGGER_PRODUCER_TIMEOUT_MS, closes the connection and is
+ * reported once. Nothing is logged. Ownership: the connection until its on_closed, the timer until
+ * its close. Limits: those of the header.
  */
-#include "tunnel/raise_port.h"
+#include "tunnel/trigger_producer_port.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@
 #include "proto/ipc/rpc_client.h"
 #include "tunnel/service_conn.h"
 
-struct pfl_raise {
-    struct pfl_raise_conf conf;
+struct pfl_trigger_producer {
+    struct pfl_trigger_producer_conf conf;
     struct pfl_buf hello;          /* InitializeConnectionRequest */
     struct pfl_buf request;        /* ActivateTriggersRequest */
     struct pfl_service_conn *conn; /* owned until its on_closed */
@@ -30,7 +30,7 @@ struct pfl_raise {
     int err; /* on_done's argument */
 };
 
-static void finish(struct pfl_raise *r)
+static void finish(struct pfl_trigger_producer *r)
 {
     if (r->conn != NULL || r->is_timer_open)
         return;
@@ -43,13 +43,13 @@ static void finish(struct pfl_raise *r)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct pfl_raise *r = handle->data;
+    struct pfl_trigger_producer *r = handle->data;
 
     r->is_timer_open = false;
     finish(r);
 }
 
-static void end_with(struct pfl_raise *r, int err)
+static void end_with(struct pfl_trigger_producer *r, int err)
 {
     r->err = err;
     pfl_service_conn_close(r->conn);
@@ -66,7 +66,7 @@ static int on_activated(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-static void invoke(struct pfl_raise *r, const char *method, const struct pfl_buf *args,
+static void invoke(struct pfl_trigger_producer *r, const char *method, const struct pfl_buf *args,
                    pfl_rpc_reply_cb cb)
 {
     int rc = pfl_service_conn_invoke(r->conn, method, pfl_buf_get(args), cb, r);
@@ -77,7 +77,7 @@ static void invoke(struct pfl_raise *r, const char *method, const struct pfl_buf
 
 static int on_initialized(void *user, const struct pfl_rpc_reply *reply)
 {
-    struct pfl_raise *r = user;
+    struct pfl_trigger_producer *r = user;
 
     if (!reply->success)
         end_with(r, PFL_EPROTO);
@@ -88,14 +88,14 @@ static int on_initialized(void *user, const struct pfl_rpc_reply *reply)
 
 static void on_bound(void *user)
 {
-    struct pfl_raise *r = user;
+    struct pfl_trigger_producer *r = user;
 
     invoke(r, "InitializeConnection", &r->hello, on_initialized);
 }
 
 static void on_closed(void *user)
 {
-    struct pfl_raise *r = user;
+    struct pfl_trigger_producer *r = user;
 
     r->conn = NULL;
     uv_close((uv_handle_t *)&r->timer, on_timer_closed);
@@ -112,13 +112,13 @@ static int add_text(struct pfl_buf *buf, uint32_t field, struct pfl_span text)
     return rc == 0 ? pfl_buf_append(buf, text.data, text.len) : rc;
 }
 
-static int fill(struct pfl_raise *r, const struct pfl_raise_conf *conf)
+static int fill(struct pfl_trigger_producer *r, const struct pfl_trigger_producer_conf *conf)
 {
     int rc;
 
-    pfl_buf_init(&r->hello, PFL_RAISE_BYTES_MAX);
-    pfl_buf_init(&r->request, PFL_RAISE_BYTES_MAX);
-    if (conf->triggers_len > PFL_RAISE_TRIGGERS_MAX)
+    pfl_buf_init(&r->hello, PFL_TRIGGER_PRODUCER_BYTES_MAX);
+    pfl_buf_init(&r->request, PFL_TRIGGER_PRODUCER_BYTES_MAX);
+    if (conf->triggers_len > PFL_TRIGGER_PRODUCER_TRIGGERS_MAX)
         return PFL_ELIMIT;
     rc = add_text(&r->hello, INITIALIZE_CONNECTION_REQUEST__PRODUCER_NAME,
                   pfl_span_of(conf->producer_name, strlen(conf->producer_name)));
@@ -127,9 +127,10 @@ static int fill(struct pfl_raise *r, const struct pfl_raise_conf *conf)
     return rc;
 }
 
-int pfl_raise_open(const struct pfl_raise_conf *conf, struct pfl_raise **ret_raise)
+int pfl_trigger_producer_open(const struct pfl_trigger_producer_conf *conf,
+                              struct pfl_trigger_producer **ret_producer)
 {
-    struct pfl_raise *r = pfl_mem_zalloc(sizeof(*r));
+    struct pfl_trigger_producer *r = pfl_mem_zalloc(sizeof(*r));
     struct pfl_service_conn_conf conn = {.loop = conf->loop,
                                          .socket = conf->socket,
                                          .port = "ProducerPort",
@@ -154,18 +155,18 @@ int pfl_raise_open(const struct pfl_raise_conf *conf, struct pfl_raise **ret_rai
     (void)uv_timer_init(conf->loop, &r->timer);
     r->timer.data = r;
     r->is_timer_open = true;
-    (void)uv_timer_start(&r->timer, on_timeout, PFL_RAISE_TIMEOUT_MS, 0);
-    *ret_raise = r;
+    (void)uv_timer_start(&r->timer, on_timeout, PFL_TRIGGER_PRODUCER_TIMEOUT_MS, 0);
+    *ret_producer = r;
     return 0;
 }
 
-void pfl_raise_close(struct pfl_raise *self)
+void pfl_trigger_producer_close(struct pfl_trigger_producer *self)
 {
     if (self->conn != NULL)
         pfl_service_conn_close(self->conn);
 }
 
-const char *pfl_raise_default_socket(void)
+const char *pfl_trigger_producer_default_socket(void)
 {
     static char first[256];
     const char *name = getenv("PERFETTO_PRODUCER_SOCK_NAME");
@@ -179,7 +180,7 @@ const char *pfl_raise_default_socket(void)
     return "/tmp/perfetto-producer";
 }
 
-const char *pfl_raise_socket_beside(const char *consumer_socket)
+const char *pfl_trigger_producer_socket_beside(const char *consumer_socket)
 {
     static const char consumer[] = "consumer";
     static char beside[256];
@@ -188,7 +189,7 @@ const char *pfl_raise_socket_beside(const char *consumer_socket)
     for (const char *next = consumer_socket; (next = strstr(next, consumer)) != NULL; next++)
         at = next;
     if (at == NULL || strlen(consumer_socket) >= sizeof(beside))
-        return pfl_raise_default_socket();
+        return pfl_trigger_producer_default_socket();
     (void)snprintf(beside, sizeof(beside), "%.*sproducer%s", (int)(at - consumer_socket),
                    consumer_socket, at + sizeof(consumer) - 1);
     return beside;

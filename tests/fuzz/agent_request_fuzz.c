@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/daemon/alarm/alarm_port.h"
-#include "agent/daemon/stream/stream_ask.h"
+#include "agent/daemon/stream/stream_request.h"
 #include "base/mem.h"
 #include "proto/gate/role.h"
 #include "proto/tunnel/clock_report.h"
@@ -81,7 +81,7 @@ static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct
 {
     const char *triggers = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGERS);
     static struct pfl_agent_alarm_order order;
-    struct pfl_stream_ask ask;
+    struct pfl_stream_request request;
 
     (void)user;
     (void)h2_stream; /* answered 404 */
@@ -89,9 +89,9 @@ static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct
     take_route(head, PFL_ROUTE_AT_RELAY);
     take_route(head, PFL_ROUTE_AT_COLLECTOR);
     take_role(head);
-    if (pfl_stream_ask_read(head, &ask))
-        check((ask.id[0] == '\0' || pfl_route_is_stream_id(ask.id)) &&
-              (!ask.is_resume || ask.has_accounts));
+    if (pfl_stream_request_read(head, &request))
+        check((request.id[0] == '\0' || pfl_route_is_stream_id(request.id)) &&
+              (!request.is_resume || request.has_accounts));
     if (triggers == NULL || !pfl_agent_alarm_read_triggers(triggers, &order))
         return;
     check(order.triggers_len >= 1 && order.triggers_len <= PFL_AGENT_ALARM_TRIGGERS);
@@ -129,13 +129,13 @@ static bool move(struct pfl_h2 *from, struct pfl_h2 *to)
     return pfl_h2_feed(to, pfl_span_of(bytes, sizeof(bytes) - out.left)) == 0;
 }
 
-static void pump(struct pfl_h2 *asker, struct pfl_h2 *answerer)
+static void pump(struct pfl_h2 *client_h2, struct pfl_h2 *server_h2)
 {
     bool is_moving = true;
 
     while (is_moving) {
-        is_moving = move(asker, answerer);
-        is_moving |= move(answerer, asker);
+        is_moving = move(client_h2, server_h2);
+        is_moving |= move(server_h2, client_h2);
     }
 }
 
@@ -151,7 +151,7 @@ static char *take_line(char **text)
     return line;
 }
 
-static void ask(struct pfl_h2 *asker, char *text)
+static void ask(struct pfl_h2 *client_h2, char *text)
 {
     struct pfl_h2_field fields[FIELDS_MAX];
     struct pfl_h2_request request = {.method = take_line(&text), .fields = fields, .ops = &ops};
@@ -168,27 +168,27 @@ static void ask(struct pfl_h2 *asker, char *text)
         fields[request.fields_len++] = (struct pfl_h2_field){line, colon + 1};
     }
     if (request.path != NULL)
-        (void)!pfl_h2_request(asker, &request, &stream);
+        (void)!pfl_h2_request(client_h2, &request, &stream);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct pfl_h2_conf conf = {.window_bytes = 65535};
-    struct pfl_h2 *asker;
-    struct pfl_h2 *answerer;
+    struct pfl_h2 *client_h2;
+    struct pfl_h2 *server_h2;
     char *text = pfl_mem_strndup((const char *)data, size);
 
-    if (text == NULL || pfl_h2_new(&conf, &asker) != 0)
+    if (text == NULL || pfl_h2_new(&conf, &client_h2) != 0)
         abort();
     conf.is_answering = true;
     conf.on_request = on_request;
-    if (pfl_h2_new(&conf, &answerer) != 0)
+    if (pfl_h2_new(&conf, &server_h2) != 0)
         abort();
-    pump(asker, answerer);
-    ask(asker, text);
-    pump(asker, answerer);
-    pfl_h2_free(asker);
-    pfl_h2_free(answerer);
+    pump(client_h2, server_h2);
+    ask(client_h2, text);
+    pump(client_h2, server_h2);
+    pfl_h2_free(client_h2);
+    pfl_h2_free(server_h2);
     pfl_mem_free(text);
     return 0;
 }

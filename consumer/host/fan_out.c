@@ -3,26 +3,26 @@
  * Queries many hosts in parallel. Happy path: open all connections, let the owner make requests as
  * each is bound, close finished ones, return when all are closed. Failures end their host, with a
  * sentence: no connection, no answer before the deadline, a request that cannot be made. Ownership:
- * connections, timers and answers; a host's memory lives until pfl_ask_free.
+ * connections, timers and answers; a host's memory lives until pfl_fan_out_free.
  */
-#include "consumer/host/ask.h"
+#include "consumer/host/fan_out.h"
 
 #include <stdio.h>
 
 #include "base/mem.h"
 
-struct pfl_ask {
-    struct pfl_ask_conf conf;
-    struct pfl_asked_host *hosts; /* owned */
-    size_t open;                  /* connections and timers that are not closed */
+struct pfl_fan_out {
+    struct pfl_fan_out_conf conf;
+    struct pfl_fan_out_host *hosts; /* owned */
+    size_t open;                    /* connections and timers that are not closed */
 };
 
-void *pfl_ask_get_user(const struct pfl_asked_host *host)
+void *pfl_fan_out_get_user(const struct pfl_fan_out_host *host)
 {
     return host->owner->conf.user;
 }
 
-void pfl_ask_fail(struct pfl_asked_host *host, const char *why)
+void pfl_fan_out_fail(struct pfl_fan_out_host *host, const char *why)
 {
     if (host->why[0] == '\0' && !host->is_done)
         snprintf(host->why, sizeof(host->why), "%s", why);
@@ -30,42 +30,42 @@ void pfl_ask_fail(struct pfl_asked_host *host, const char *why)
         pfl_host_conn_close(host->conn);
 }
 
-void pfl_ask_done(struct pfl_asked_host *host)
+void pfl_fan_out_done(struct pfl_fan_out_host *host)
 {
     host->is_done = host->why[0] == '\0';
     if (host->conn != NULL)
         pfl_host_conn_close(host->conn);
 }
 
-void pfl_ask_request(struct pfl_asked_host *host, const char *method, struct pfl_span args,
-                     pfl_rpc_reply_cb cb)
+void pfl_fan_out_request(struct pfl_fan_out_host *host, const char *method, struct pfl_span args,
+                         pfl_rpc_reply_cb cb)
 {
     int rc =
         host->conn != NULL ? pfl_host_conn_invoke(host->conn, method, args, cb, host) : PFL_ESTATE;
 
     if (rc == PFL_ENOENT)
-        pfl_ask_fail(host, "its service is too old: it lacks a method");
+        pfl_fan_out_fail(host, "its service is too old: it lacks a method");
     else if (rc != 0)
-        pfl_ask_fail(host, pfl_err_str(rc));
+        pfl_fan_out_fail(host, pfl_err_str(rc));
 }
 
-void pfl_ask_cork(struct pfl_asked_host *host)
+void pfl_fan_out_cork(struct pfl_fan_out_host *host)
 {
     if (host->conn != NULL)
         pfl_host_conn_cork(host->conn);
 }
 
-void pfl_ask_uncork(struct pfl_asked_host *host)
+void pfl_fan_out_uncork(struct pfl_fan_out_host *host)
 {
     int rc = host->conn != NULL ? pfl_host_conn_uncork(host->conn) : PFL_ESTATE;
 
     if (rc != 0)
-        pfl_ask_fail(host, pfl_err_str(rc));
+        pfl_fan_out_fail(host, pfl_err_str(rc));
 }
 
 static void on_ready(void *user)
 {
-    struct pfl_asked_host *h = user;
+    struct pfl_fan_out_host *h = user;
 
     snprintf(h->name, sizeof(h->name), "%s",
              h->spec->is_named ? h->spec->name : pfl_host_conn_get_name(h->conn));
@@ -74,8 +74,8 @@ static void on_ready(void *user)
 
 static void on_timer_closed(uv_handle_t *handle)
 {
-    struct pfl_asked_host *h = handle->data;
-    struct pfl_ask *a = h->owner;
+    struct pfl_fan_out_host *h = handle->data;
+    struct pfl_fan_out *a = h->owner;
 
     a->open--;
     if (a->open == 0 && a->conf.on_over != NULL)
@@ -84,7 +84,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void on_closed(void *user, const char *why)
 {
-    struct pfl_asked_host *h = user;
+    struct pfl_fan_out_host *h = user;
 
     if (!h->is_done && h->why[0] == '\0')
         snprintf(h->why, sizeof(h->why), "%s",
@@ -94,7 +94,7 @@ static void on_closed(void *user, const char *why)
     uv_close((uv_handle_t *)&h->timer, on_timer_closed);
 }
 
-static uint64_t get_left_ms(const struct pfl_asked_host *h)
+static uint64_t get_left_ms(const struct pfl_fan_out_host *h)
 {
     uint64_t now_ms = uv_now(h->owner->conf.conn.loop);
 
@@ -103,20 +103,20 @@ static uint64_t get_left_ms(const struct pfl_asked_host *h)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct pfl_asked_host *h = timer->data;
-    void (*next)(struct pfl_asked_host * host) = h->next;
+    struct pfl_fan_out_host *h = timer->data;
+    void (*next)(struct pfl_fan_out_host * host) = h->next;
 
     h->next = NULL;
     if (next == NULL || get_left_ms(h) == 0) {
-        pfl_ask_fail(h, "no answer in time: check address, port and firewall");
+        pfl_fan_out_fail(h, "no answer in time: check address, port and firewall");
         return;
     }
     uv_timer_start(timer, on_timer, get_left_ms(h), 0);
     next(h);
 }
 
-void pfl_ask_later(struct pfl_asked_host *host, uint64_t ms,
-                   void (*next)(struct pfl_asked_host *host))
+void pfl_fan_out_later(struct pfl_fan_out_host *host, uint64_t ms,
+                       void (*next)(struct pfl_fan_out_host *host))
 {
     uint64_t left_ms = get_left_ms(host);
 
@@ -126,9 +126,9 @@ void pfl_ask_later(struct pfl_asked_host *host, uint64_t ms,
     uv_timer_start(&host->timer, on_timer, ms < left_ms ? ms : left_ms, 0);
 }
 
-static void open_host(struct pfl_ask *a, size_t i)
+static void open_host(struct pfl_fan_out *a, size_t i)
 {
-    struct pfl_asked_host *h = &a->hosts[i];
+    struct pfl_fan_out_host *h = &a->hosts[i];
     struct pfl_host_conn_conf conf = a->conf.conn;
 
     conf.spec = &a->conf.specs[i];
@@ -139,7 +139,7 @@ static void open_host(struct pfl_ask *a, size_t i)
     h->index = i;
     h->spec = conf.spec;
     snprintf(h->name, sizeof(h->name), "%s", h->spec->name);
-    pfl_buf_init(&h->answer, PFL_ASK_ANSWER_MAX_BYTES);
+    pfl_buf_init(&h->answer, PFL_FAN_OUT_ANSWER_MAX_BYTES);
     if (pfl_host_conn_open(&conf, &h->conn) != 0) {
         snprintf(h->why, sizeof(h->why), "out of memory");
         return;
@@ -151,9 +151,9 @@ static void open_host(struct pfl_ask *a, size_t i)
     a->open += 2;
 }
 
-static int start(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
+static int start(const struct pfl_fan_out_conf *conf, struct pfl_fan_out **ret_fan_out)
 {
-    struct pfl_ask *a = pfl_mem_zalloc(sizeof(*a));
+    struct pfl_fan_out *a = pfl_mem_zalloc(sizeof(*a));
 
     if (a == NULL)
         return PFL_ENOMEM;
@@ -165,44 +165,44 @@ static int start(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
     }
     for (size_t i = 0; i < conf->specs_len; i++)
         open_host(a, i);
-    *ret_ask = a;
+    *ret_fan_out = a;
     return 0;
 }
 
-int pfl_ask_run(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
+int pfl_fan_out_run(const struct pfl_fan_out_conf *conf, struct pfl_fan_out **ret_fan_out)
 {
-    struct pfl_ask_conf own = *conf;
+    struct pfl_fan_out_conf own = *conf;
     int rc;
 
     own.on_over = NULL;
-    rc = start(&own, ret_ask);
-    while (rc == 0 && (*ret_ask)->open > 0)
+    rc = start(&own, ret_fan_out);
+    while (rc == 0 && (*ret_fan_out)->open > 0)
         uv_run(conf->conn.loop, UV_RUN_ONCE);
     return rc;
 }
 
-int pfl_ask_open(const struct pfl_ask_conf *conf, struct pfl_ask **ret_ask)
+int pfl_fan_out_open(const struct pfl_fan_out_conf *conf, struct pfl_fan_out **ret_fan_out)
 {
-    struct pfl_ask *a;
+    struct pfl_fan_out *a;
     int rc = start(conf, &a);
 
     if (rc != 0)
         return rc;
     if (a->open == 0) { /* nothing is to come */
-        pfl_ask_free(a);
+        pfl_fan_out_free(a);
         return PFL_ENOMEM;
     }
-    *ret_ask = a;
+    *ret_fan_out = a;
     return 0;
 }
 
-void pfl_ask_abort(struct pfl_ask *self, const char *why)
+void pfl_fan_out_abort(struct pfl_fan_out *self, const char *why)
 {
     for (size_t i = 0; i < self->conf.specs_len; i++)
-        pfl_ask_fail(&self->hosts[i], why);
+        pfl_fan_out_fail(&self->hosts[i], why);
 }
 
-void pfl_ask_free(struct pfl_ask *self)
+void pfl_fan_out_free(struct pfl_fan_out *self)
 {
     if (self == NULL)
         return;
@@ -212,17 +212,17 @@ void pfl_ask_free(struct pfl_ask *self)
     pfl_mem_free(self);
 }
 
-size_t pfl_ask_get_len(const struct pfl_ask *self)
+size_t pfl_fan_out_get_len(const struct pfl_fan_out *self)
 {
     return self->conf.specs_len;
 }
 
-const struct pfl_asked_host *pfl_ask_get_host(const struct pfl_ask *self, size_t host)
+const struct pfl_fan_out_host *pfl_fan_out_get_host(const struct pfl_fan_out *self, size_t host)
 {
     return &self->hosts[host];
 }
 
-size_t pfl_ask_count_failed(const struct pfl_ask *self)
+size_t pfl_fan_out_count_failed(const struct pfl_fan_out *self)
 {
     size_t n = 0;
 

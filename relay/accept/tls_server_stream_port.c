@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An accepted connection: see tls_accept_port.h. Owns nothing; limits: the proxy's queues. */
-#include "relay/accept/tls_accept_port.h"
+/* An accepted connection: see tls_server_stream_port.h. Owns nothing; limits: the proxy's queues.
+ */
+#include "relay/accept/tls_server_stream_port.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -8,9 +9,9 @@
 
 #include "relay/direct/direct_proxy.h"
 
-void pfl_tls_accept_get_peer(int fd, struct pfl_tls_accept_peer *ret_caller)
+void pfl_tls_server_stream_get_peer(int fd, struct pfl_tls_server_stream_peer *ret_caller)
 {
-    struct pfl_tls_accept_peer caller = {.address = "unknown"};
+    struct pfl_tls_server_stream_peer caller = {.address = "unknown"};
     socklen_t len = sizeof(caller.peer);
     char host[64];
     char port[8];
@@ -23,7 +24,8 @@ void pfl_tls_accept_get_peer(int fd, struct pfl_tls_accept_peer *ret_caller)
     *ret_caller = caller;
 }
 
-int pfl_tls_accept_open(const struct pfl_tls_accept_conf *conf, int fd, struct pfl_stream **ret_tls)
+int pfl_tls_server_stream_open(const struct pfl_tls_server_stream_conf *conf, int fd,
+                               struct pfl_stream **ret_tls)
 {
     struct pfl_stream_conf stream = {
         .loop = conf->loop,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Losses are counted by the process whose packets mark them. */
-#include "consumer/merge/losers.h"
+#include "consumer/merge/lossy_processes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,29 +12,29 @@
 
 static void each_process_has_its_count(void **state)
 {
-    struct pfl_losers losers = {0};
+    struct pfl_lossy_processes lossy_processes = {0};
 
     (void)state;
     for (uint32_t i = 0; i < 30; i++)
-        pfl_losers_note(&losers, 100 + i % 3);
-    pfl_losers_note(&losers, 0);
+        pfl_lossy_processes_note(&lossy_processes, 100 + i % 3);
+    pfl_lossy_processes_note(&lossy_processes, 0);
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(losers.list[i].marks, 10);
-    assert_int_equal(losers.list[3].pid, 0);
+        assert_int_equal(lossy_processes.list[i].marks, 10);
+    assert_int_equal(lossy_processes.list[3].pid, 0);
 }
 
 static void those_with_most_stay(void **state)
 {
-    struct pfl_losers losers = {0};
+    struct pfl_lossy_processes lossy_processes = {0};
     uint64_t most = 0;
 
     (void)state;
     for (uint32_t i = 0; i < 1000; i++) {
-        pfl_losers_note(&losers, 7);
-        pfl_losers_note(&losers, 1000 + i);
+        pfl_lossy_processes_note(&lossy_processes, 7);
+        pfl_lossy_processes_note(&lossy_processes, 1000 + i);
     }
-    for (size_t i = 0; i < PFL_LOSERS_MAX; i++)
-        most = losers.list[i].pid == 7 ? losers.list[i].marks : most;
+    for (size_t i = 0; i < PFL_LOSSY_PROCESSES_MAX; i++)
+        most = lossy_processes.list[i].pid == 7 ? lossy_processes.list[i].marks : most;
     assert_int_equal(most, 1000);
 }
 
@@ -59,9 +59,9 @@ static void the_merge_knows_whose_packet_marks_a_loss(void **state)
     }
     stats = pfl_merge_get_stats(w.merge, w.b);
     assert_int_equal(stats->loss_marks, 1);
-    assert_int_equal(stats->losers.list[0].pid, 4711);
-    assert_int_equal(stats->losers.list[0].marks, 1);
-    assert_int_equal(pfl_merge_get_stats(w.merge, w.a)->losers.list[0].pid, 0);
+    assert_int_equal(stats->lossy_processes.list[0].pid, 4711);
+    assert_int_equal(stats->lossy_processes.list[0].marks, 1);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.a)->lossy_processes.list[0].pid, 0);
     merge_world_close(&w);
 }
 

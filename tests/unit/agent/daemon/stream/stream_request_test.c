@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a CONNECT says of its stream. */
-#include "agent/daemon/stream/stream_ask.h"
+#include "agent/daemon/stream/stream_request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,13 +20,13 @@ static struct pfl_span span_of(const char *text)
 static bool wants_zstd(const char *accept)
 {
     static struct pfl_h2_head head;
-    struct pfl_stream_ask ask;
+    struct pfl_stream_request request;
 
     memset(&head, 0, sizeof(head));
     if (accept != NULL)
         pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_ACCEPT), span_of(accept));
-    assert_true(pfl_stream_ask_read(&head, &ask));
-    return ask.wants_zstd;
+    assert_true(pfl_stream_request_read(&head, &request));
+    return request.wants_zstd;
 }
 
 static void an_encoding_is_found_among_others_that_nobody_knows(void **state)
@@ -45,14 +45,14 @@ static void an_encoding_is_found_among_others_that_nobody_knows(void **state)
 static void fields_of_another_version_are_not_looked_at(void **state)
 {
     static struct pfl_h2_head head;
-    struct pfl_stream_ask ask;
+    struct pfl_stream_request request;
 
     (void)state;
     pfl_h2_head_add(&head, span_of("perfleet-future"), span_of("yes"));
     pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_TTL), span_of("1500"));
-    assert_true(pfl_stream_ask_read(&head, &ask));
-    assert_int_equal(ask.ttl_ms, 1500);
-    assert_string_equal(ask.id, "");
+    assert_true(pfl_stream_request_read(&head, &request));
+    assert_int_equal(request.ttl_ms, 1500);
+    assert_string_equal(request.id, "");
 }
 
 static void a_name_or_number_that_makes_no_sense_is_refused(void **state)
@@ -65,45 +65,45 @@ static void a_name_or_number_that_makes_no_sense_is_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         static struct pfl_h2_head head;
-        struct pfl_stream_ask ask;
+        struct pfl_stream_request request;
 
         memset(&head, 0, sizeof(head));
         pfl_h2_head_add(&head, span_of(wrong[i][0]), span_of(wrong[i][1]));
-        assert_false(pfl_stream_ask_read(&head, &ask));
+        assert_false(pfl_stream_request_read(&head, &request));
     }
 }
 
 static void a_resume_request_names_the_stream_and_the_account_of_its_sender(void **state)
 {
     static struct pfl_h2_head head;
-    struct pfl_stream_ask ask;
+    struct pfl_stream_request request;
 
     (void)state;
     pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_STREAM),
                     span_of("0123456789abcdef0123456789abcdef"));
     pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_RECEIVED), span_of("500"));
-    assert_false(pfl_stream_ask_read(&head, &ask)); /* half an account */
+    assert_false(pfl_stream_request_read(&head, &request)); /* half an account */
     pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_CREDITED), span_of("400"));
     pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_WINDOW), span_of("65536"));
-    assert_true(pfl_stream_ask_read(&head, &ask));
-    assert_true(ask.is_resume);
-    assert_true(ask.has_accounts);
-    assert_string_equal(ask.id, "0123456789abcdef0123456789abcdef");
-    assert_int_equal(ask.offer.received, 500);
-    assert_int_equal(ask.offer.credited, 400);
-    assert_int_equal(ask.offer.window_bytes, 65536);
+    assert_true(pfl_stream_request_read(&head, &request));
+    assert_true(request.is_resume);
+    assert_true(request.has_accounts);
+    assert_string_equal(request.id, "0123456789abcdef0123456789abcdef");
+    assert_int_equal(request.offer.received, 500);
+    assert_int_equal(request.offer.credited, 400);
+    assert_int_equal(request.offer.window_bytes, 65536);
 }
 
 static void a_stream_without_a_name_cannot_be_resumed(void **state)
 {
     static struct pfl_h2_head head;
-    struct pfl_stream_ask ask;
+    struct pfl_stream_request request;
 
     (void)state;
     pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_RECEIVED), span_of("500"));
     pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_CREDITED), span_of("400"));
     pfl_h2_head_add(&head, span_of(PFL_TUNNEL_H_WINDOW), span_of("65536"));
-    assert_false(pfl_stream_ask_read(&head, &ask));
+    assert_false(pfl_stream_request_read(&head, &request));
 }
 
 int main(void)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends requests to many hosts in parallel, with one deadline each; the owner makes the requests,
+ * and each host ends with a result as text. Used by all commands except recordings.
+ */
+#ifndef PFL_CONSUMER_FAN_OUT_H
+#define PFL_CONSUMER_FAN_OUT_H
+
+#include "base/buf.h"
+#include "consumer/host/host_conn.h"
+
+#define PFL_FAN_OUT_ANSWER_MAX_BYTES (16u << 20)
+
+struct pfl_fan_out;
+
+struct pfl_fan_out_host {
+    struct pfl_fan_out *owner;
+    const struct pfl_host_spec *spec;
+    struct pfl_host_conn *conn; /* owned; NULL: closed */
+    uv_timer_t timer;
+    uint64_t ends_by_ms;                             /* of the loop */
+    void (*next)(struct pfl_fan_out_host *host);     /* when the timer fires; NULL: the deadline */
+    struct pfl_buf answer;                           /* for the owner to fill */
+    void (*on_state)(struct pfl_fan_out_host *host); /* of host_state.h */
+    size_t index;                                    /* in the conf's specs */
+    char name[PFL_HOST_NAME_MAX];
+    char why[768]; /* "" if it succeeded */
+    bool is_done;
+};
+
+struct pfl_fan_out_conf {
+    struct pfl_host_conn_conf conn;    /* fan_out sets spec, on_ready, on_closed and user */
+    const struct pfl_host_spec *specs; /* borrowed until free */
+    size_t specs_len;
+    uint64_t timeout_ms; /* of the whole conversation with one host */
+    /* Requests may be made: called from the loop. */
+    void (*on_ready)(void *user, struct pfl_fan_out_host *host);
+    /* Called from the loop, once, when the last host has ended; the fan-out may be freed. Not used
+     * by pfl_fan_out_run. */
+    void (*on_over)(void *user);
+    void *user;
+};
+
+/* Connects, and runs the loop until the last host has ended. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_fan_out_run(const struct pfl_fan_out_conf *conf,
+                                 struct pfl_fan_out **ret_fan_out);
+/* Connects; on_over follows. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_fan_out_open(const struct pfl_fan_out_conf *conf,
+                                  struct pfl_fan_out **ret_fan_out);
+/* All hosts that have not ended fail. */
+void pfl_fan_out_abort(struct pfl_fan_out *self, const char *why);
+/* After the last host has ended; NULL is legal. */
+void pfl_fan_out_free(struct pfl_fan_out *self);
+size_t pfl_fan_out_get_len(const struct pfl_fan_out *self);
+/* Borrowed until free. */
+const struct pfl_fan_out_host *pfl_fan_out_get_host(const struct pfl_fan_out *self, size_t host);
+/* How many failed. */
+size_t pfl_fan_out_count_failed(const struct pfl_fan_out *self);
+
+/* The conf's user. */
+void *pfl_fan_out_get_user(const struct pfl_fan_out_host *host);
+/* One request; a failure to make it ends the host. `cb` gets the host as its user. */
+void pfl_fan_out_request(struct pfl_fan_out_host *host, const char *method, struct pfl_span args,
+                         pfl_rpc_reply_cb cb);
+/* Requests between the two are sent in one write; a failure ends the host. */
+void pfl_fan_out_cork(struct pfl_fan_out_host *host);
+void pfl_fan_out_uncork(struct pfl_fan_out_host *host);
+/* Calls `next` from the loop, once, unless the deadline comes first. */
+void pfl_fan_out_later(struct pfl_fan_out_host *host, uint64_t ms,
+                       void (*next)(struct pfl_fan_out_host *host));
+/* The host succeeded, or failed. Its connection closes. */
+void pfl_fan_out_done(struct pfl_fan_out_host *host);
+void pfl_fan_out_fail(struct pfl_fan_out_host *host, const char *why);
+
+#endif
