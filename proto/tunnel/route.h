@@ -65,7 +65,8 @@ struct pfl_route {
     char name[PFL_IDENTITY_NAME_BYTES];      /* of COLLECTOR and SCOPE, at a relay */
 };
 
-/* The only reader of these fields; stream_ask.h parses what only a new stream at an agent needs. */
+/* The only reader of these fields; stream_request.h parses what only a new stream at an agent
+ * needs. */
 void pfl_route_parse(const struct pfl_h2_head *head, enum pfl_route_side side,
                      struct pfl_route *ret_route);
 /* 32 lower-case hex digits. */
