@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads a command line by the tables below. Happy path: getopt with the options of the command's
- * groups, the words that are left, hosts and certificates, then the command itself. Failures: the
- * error and its remedy on stderr, then exit 2. Help is made from the same tables and never fails.
+ * Reads a command line by the table of options (options.h). Happy path: getopt with the options of
+ * the command's groups, the words that are left, hosts and certificates, then the command itself.
+ * Failures: the error and its remedy on stderr, then exit 2.
  * Ownership: the targets; everything else is borrowed from argv.
  */
 #include "consumer/cmd/args.h"
@@ -13,213 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/suggest.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/cmd/options.h"
 #include "consumer/cmd/rotation_args.h"
 #include "consumer/config/category.h"
 #include "consumer/config/duration.h"
 #include "consumer/report/summary.h"
-
-enum {
-    OPT_PRESET = 256,
-    OPT_HOST,
-    OPT_RELAY,
-    OPT_SELECT,
-    OPT_QUORUM,
-    OPT_TIMEOUT,
-    OPT_MAX_HOST_MIB,
-    OPT_WAIT,
-    OPT_STREAM,
-    OPT_NO_STREAM,
-    OPT_ROTATE_TIME,
-    OPT_ROTATE_SIZE,
-    OPT_ROTATE_KEEP,
-    OPT_KEEP_FREE_MIB,
-    OPT_NO_CLOBBER,
-    OPT_KEEP,
-    OPT_CA,
-    OPT_CRL,
-    OPT_CERT,
-    OPT_KEY,
-    OPT_JSON,
-    OPT_SOCKET,
-    OPT_UI,
-    OPT_UI_PORT,
-    OPT_UI_ORIGIN,
-    OPT_COLUMNS,
-    OPT_PROBLEMS,
-    OPT_WATCH,
-    OPT_COLOR,
-    OPT_OLDER_THAN,
-    OPT_COLLECTOR,
-    OPT_SINCE,
-    OPT_UNTIL,
-    OPT_AT,
-    OPT_WINDOW,
-    OPT_ORDER,
-    OPT_TRIGGER,
-    OPT_DATA_SOURCE,
-    OPT_LOSSY,
-    OPT_WHOLE,
-    OPT_URL,
-    OPT_REASON,
-    OPT_KEEP_FOR,
-};
-
-struct option_row {
-    const char *name;
-    const char *arg;  /* NULL: takes none */
-    const char *help; /* NULL: another spelling of the row above */
-    int id;           /* a letter where the option has one */
-    unsigned group;
-};
-
-static const struct option_row rows[] = {
-    {"config", "FILE", "trace config, text (.pbtx) or binary; - reads standard input", 'c',
-     PFL_OPTIONS_CONFIG},
-    {"preset", "NAME", "a ready-made config: see perfleet presets", OPT_PRESET, PFL_OPTIONS_CONFIG},
-    {"buffer", "SIZE", "of each host, for WHAT: 512kb, 64mb (the default), 1gb", 'b',
-     PFL_OPTIONS_CONFIG},
-    {"output", "FILE", "the trace file; - writes standard output", 'o',
-     PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
-    {"out", "FILE", NULL, 'o', PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
-    {"host", "HOST",
-     "[NAME=]tls://ADDRESS[:PORT], unix:PATH, ssh://[USER@]ADDRESS or local; with --relay: NAME",
-     OPT_HOST, PFL_OPTIONS_HOSTS},
-    {"relay", "ADDRESS", "the relay that the hosts dialled, HOST[:PORT] (default $PERFLEET_RELAY)",
-     OPT_RELAY, PFL_OPTIONS_HOSTS},
-    {"select", "TERMS", "the relay's hosts with these labels: role=web,zone!=b; '*' is all",
-     OPT_SELECT, PFL_OPTIONS_HOSTS},
-    {"older-than", "TIME", "hosts that left the relay so long ago: 30d, 12h", OPT_OLDER_THAN,
-     PFL_OPTIONS_AGE},
-    {"collector", "NAME", "of several collectors at the relay, this one", OPT_COLLECTOR,
-     PFL_OPTIONS_COLLECTOR},
-    {"since", "TIME", "traces that end after it: 14:03, 2026-11-23T14:03, 2h (ago)", OPT_SINCE,
-     PFL_OPTIONS_TRACES},
-    {"until", "TIME", "traces that begin before it", OPT_UNTIL, PFL_OPTIONS_TRACES},
-    {"at", "TIME", "traces around it, see --window", OPT_AT, PFL_OPTIONS_TRACES},
-    {"window", "TIME", "how much around --at (default 2m)", OPT_WINDOW, PFL_OPTIONS_TRACES},
-    {"order", "NAME", "traces of this order; * stands for any characters", OPT_ORDER,
-     PFL_OPTIONS_TRACES},
-    {"trigger", "NAME", "copies that this trigger made", OPT_TRIGGER, PFL_OPTIONS_TRACES},
-    {"data-source", "NAME", "traces that have it", OPT_DATA_SOURCE, PFL_OPTIONS_TRACES},
-    {"lossy", NULL, "only those with losses or gaps", OPT_LOSSY, PFL_OPTIONS_TRACES},
-    {"whole", NULL, "get: whole segments, not cut to the window", OPT_WHOLE, PFL_OPTIONS_TRACES},
-    {"url", NULL, "get: links to the store, instead of -o", OPT_URL, PFL_OPTIONS_TRACES},
-    {"reason", "TEXT", "pin: why", OPT_REASON, PFL_OPTIONS_TRACES},
-    {"keep-for", "TIME", "pin: how long (default 30d)", OPT_KEEP_FOR, PFL_OPTIONS_TRACES},
-    {"duration", "TIME", "overrides the config's duration_ms: 10s, 500ms, 5m", 't',
-     PFL_OPTIONS_DURATION},
-    {"time", "TIME", NULL, 't', PFL_OPTIONS_DURATION},
-    {"quorum", "N|P%", "start only when so many hosts are ready (default 1; tunnel --ui: all)",
-     OPT_QUORUM, PFL_OPTIONS_QUORUM},
-    {"timeout", "TIME", "how long to wait for each step of a host (default 10s)", OPT_TIMEOUT,
-     PFL_OPTIONS_HOSTS},
-    {"wait", "TIME",
-     "how long to wait for hosts that are away, when the others are done (default 60s)", OPT_WAIT,
-     PFL_OPTIONS_QUORUM},
-    {"stream", NULL, "read into the file while it records: more than the hosts' buffers hold",
-     OPT_STREAM, PFL_OPTIONS_DURATION},
-    {"no-stream", NULL, "read at the end only, however long it lasts", OPT_NO_STREAM,
-     PFL_OPTIONS_DURATION},
-    {"rotate-time", "TIME", "begin another file so often, with --stream: FILE-0001, FILE-0002, ...",
-     OPT_ROTATE_TIME, PFL_OPTIONS_DURATION},
-    {"rotate-size", "SIZE", "likewise when a file is so large: 512mb, 4gb", OPT_ROTATE_SIZE,
-     PFL_OPTIONS_DURATION},
-    {"rotate-keep", "N", "of those files keep the newest N", OPT_ROTATE_KEEP, PFL_OPTIONS_DURATION},
-    {"keep-free-mib", "N",
-     "stop streaming when the disk has no more (default: 5 % of it, at most 1024)",
-     OPT_KEEP_FREE_MIB, PFL_OPTIONS_DURATION},
-    {"no-clobber", NULL, "do not replace a trace file that is there already", OPT_NO_CLOBBER,
-     PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
-    {"keep", NULL, "leave the session on the hosts, with its data", OPT_KEEP, PFL_OPTIONS_KEEP},
-    {"max-host-mib", "N",
-     "read at most so much of each host; 0: all (default: what its buffers can hold)",
-     OPT_MAX_HOST_MIB, PFL_OPTIONS_OUTPUT},
-    {"ca", "FILE", "the fleet's CA (default ~/.config/perfleet/ca.pem)", OPT_CA, PFL_OPTIONS_HOSTS},
-    {"crl", "FILE", "the fleet's revocation list (default crl.pem there, if it is there)", OPT_CRL,
-     PFL_OPTIONS_HOSTS},
-    {"cert", "FILE", "your certificate (default cert.pem there)", OPT_CERT, PFL_OPTIONS_HOSTS},
-    {"key", "FILE", "its key (default key.pem there)", OPT_KEY, PFL_OPTIONS_HOSTS},
-    {"socket", "PATH", "the local socket to listen on; @NAME is abstract", OPT_SOCKET,
-     PFL_OPTIONS_SOCKET},
-    {"ui", NULL, "the WebSocket that the Perfetto UI's recording page looks for", OPT_UI,
-     PFL_OPTIONS_SOCKET},
-    {"ui-port", "N", "its port on 127.0.0.1 (default 8037); 0: any", OPT_UI_PORT,
-     PFL_OPTIONS_SOCKET},
-    {"ui-origin", "ORIGIN", "besides https://ui.perfetto.dev and http://localhost:10000",
-     OPT_UI_ORIGIN, PFL_OPTIONS_SOCKET},
-    {"columns", "LIST",
-     "name, state, address, service, agent, producers, sources, sessions, streams, clock, "
-     "certificate, labels",
-     OPT_COLUMNS, PFL_OPTIONS_TABLE},
-    {"problems", NULL, "only hosts with which something is wrong", OPT_PROBLEMS, PFL_OPTIONS_TABLE},
-    {"watch", NULL, "again every 2 s, until Ctrl-C", OPT_WATCH, PFL_OPTIONS_TABLE},
-    {"color", "WHEN", "auto (on a terminal, without NO_COLOR), always or never", OPT_COLOR,
-     PFL_OPTIONS_HOSTS},
-    {"json", NULL, "as JSON", OPT_JSON, PFL_OPTIONS_JSON},
-    {"quiet", NULL, "no progress", 'q', PFL_OPTIONS_QUIET},
-    {"help", NULL, "this text", 'h', ~0u},
-};
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
-
-static bool takes(const struct pfl_command *command, const struct option_row *row)
-{
-    return row->group == ~0u || (command->options & row->group) != 0;
-}
-
-static void print_option(const struct option_row *row)
-{
-    char left[64];
-    int len = row->id < 256 ? snprintf(left, sizeof(left), "-%c, --%s", row->id, row->name)
-                            : snprintf(left, sizeof(left), "    --%s", row->name);
-
-    if (row->arg != NULL && len > 0 && (size_t)len < sizeof(left))
-        snprintf(left + len, sizeof(left) - (size_t)len, " %s", row->arg);
-    printf("  %-21s %s\n", left, row->help);
-}
-
-static void print_help(const struct pfl_command *command)
-{
-    printf("Usage: perfleet %s %s\n\n%s\n\n", command->name, command->synopsis, command->text);
-    for (size_t i = 0; i < ROWS; i++)
-        if (takes(command, &rows[i]) && rows[i].help != NULL)
-            print_option(&rows[i]);
-    if ((command->options & PFL_OPTIONS_HOSTS) != 0)
-        puts("\nHOSTS is --host HOST [--host HOST ...], or --relay ADDRESS with --select TERMS or "
-             "--host NAME ...");
-    printf("\nExit codes: %s.\n", command->exits);
-}
-
-void pfl_args_print_options(const struct pfl_command *command)
-{
-    for (size_t i = 0; i < ROWS; i++)
-        if (takes(command, &rows[i]) && rows[i].help != NULL)
-            printf("--%s\n", rows[i].name);
-}
-
-static bool is_row(const struct option_row *row, const char *word)
-{
-    size_t len = strlen(row->name);
-
-    if (strncmp(word, "--", 2) != 0)
-        return row->id < 256 && word[0] == '-' && word[1] == row->id && word[2] == '\0';
-    return strncmp(word + 2, row->name, len) == 0 &&
-           (word[len + 2] == '\0' || word[len + 2] == '=');
-}
-
-bool pfl_args_find_option(const struct pfl_command *command, const char *word,
-                          const char **ret_name, const char **ret_arg)
-{
-    for (size_t i = 0; i < ROWS; i++) {
-        if (!takes(command, &rows[i]) || !is_row(&rows[i], word))
-            continue;
-        *ret_name = rows[i].name;
-        *ret_arg = rows[i].arg;
-        return true;
-    }
-    return false;
-}
 
 static bool take_time(const char *option, const char *arg, uint32_t *ret_ms)
 {
@@ -465,34 +264,6 @@ static const char **text_of(struct pfl_args *args, int option)
     }
 }
 
-struct getopt_tables {
-    struct option options[ROWS + 1];
-    char letters[2 * ROWS + 2];
-};
-
-static void make_tables(const struct pfl_command *command, struct getopt_tables *ret_tables)
-{
-    struct getopt_tables tables = {0};
-    size_t n = 0;
-    size_t letters = 0;
-
-    tables.letters[letters++] = ':'; /* a missing value differs from an unknown option */
-    for (size_t i = 0; i < ROWS; i++) {
-        const struct option_row *row = &rows[i];
-
-        if (!takes(command, row))
-            continue;
-        tables.options[n++] = (struct option){
-            row->name, row->arg != NULL ? required_argument : no_argument, NULL, row->id};
-        if (row->id >= 256 || strchr(tables.letters, row->id) != NULL)
-            continue;
-        tables.letters[letters++] = (char)row->id;
-        if (row->arg != NULL)
-            tables.letters[letters++] = ':';
-    }
-    *ret_tables = tables;
-}
-
 static bool take_words(const struct pfl_command *command, struct pfl_args *args, int argc,
                        char **argv)
 {
@@ -511,49 +282,14 @@ static bool take_words(const struct pfl_command *command, struct pfl_args *args,
     return false;
 }
 
-/* For an argument that getopt rejects: `word` contains it, optopt is the option, 0 for an unknown
- * long one. */
-static void refuse_option(const struct pfl_command *command, int why, const char *word)
-{
-    struct pfl_suggest suggest;
-    char name[PFL_SUGGEST_MAX + 1];
-    const struct option_row *known = NULL;
-
-    for (size_t i = ROWS; i-- > 0;)
-        if (takes(command, &rows[i]) && rows[i].id == optopt)
-            known = &rows[i];
-    if (why == ':') {
-        pfl_cmd_error("%s: give a value: --%s %s", word, known->name, known->arg);
-        return;
-    }
-    if (known != NULL) {
-        pfl_cmd_error("%s: --%s takes no value", word, known->name);
-        return;
-    }
-    if (optopt != 0) {
-        pfl_cmd_error("perfleet %s has no option -%c", command->name, optopt);
-        return;
-    }
-    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
-    pfl_suggest_init(&suggest, name);
-    for (size_t i = 0; i < ROWS; i++)
-        if (takes(command, &rows[i]))
-            pfl_suggest_offer(&suggest, rows[i].name);
-    if (pfl_suggest_get(&suggest) != NULL)
-        pfl_cmd_error("perfleet %s has no option --%s; did you mean --%s?", command->name, name,
-                      pfl_suggest_get(&suggest));
-    else
-        pfl_cmd_error("perfleet %s has no option --%s", command->name, name);
-}
-
 /* 0: continue, 1: help was requested, -1: error reported on stderr. */
 static int read_options(const struct pfl_command *command, struct pfl_args *args, int argc,
                         char **argv)
 {
-    struct getopt_tables tables;
+    struct pfl_options_getopt tables;
     int option;
 
-    make_tables(command, &tables);
+    pfl_options_make_getopt(command, &tables);
     opterr = 0;
     while ((option = getopt_long(argc, argv, tables.letters, tables.options, NULL)) != -1) {
         const char **text = text_of(args, option);
@@ -561,7 +297,7 @@ static int read_options(const struct pfl_command *command, struct pfl_args *args
         if (option == 'h')
             return 1;
         if (option == '?' || option == ':') {
-            refuse_option(command, option, argv[optind - 1]);
+            pfl_options_refuse(command, option, argv[optind - 1]);
             return -1;
         }
         if (text != NULL)
@@ -645,7 +381,7 @@ int pfl_args_run(const struct pfl_command *command, int argc, char **argv)
     args.targets.has_left_ones = (command->options & PFL_OPTIONS_LEFT_HOSTS) != 0;
     rc = read_options(command, &args, argc, argv);
     if (rc > 0) {
-        print_help(command);
+        pfl_options_print_help(command);
         code = PFL_EXIT_OK;
     } else if (rc == 0) {
         code = run(command, &args);

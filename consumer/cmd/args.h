@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command lines as tables: a command lists its options; this parses and checks them and makes the
- * help. A new command is one row in main.c and one function; a new option is one row in args.c and
- * one field here.
+ * Command lines as tables: a command lists its options; this parses and checks them. A
+ * new command is one row in main.c and one function; a new option is one row in options.c, a case
+ * in args.c and one field here.
  */
 #ifndef PFL_CONSUMER_ARGS_H
 #define PFL_CONSUMER_ARGS_H
@@ -107,15 +107,9 @@ struct pfl_command {
 
 /* Parses argv (argv[0] is the command), loads certificates if the command uses hosts, runs it. */
 int pfl_args_run(const struct pfl_command *command, int argc, char **argv);
-/* One option a line, for shell completion. */
-void pfl_args_print_options(const struct pfl_command *command);
-/* Finds the command's option in `word`: --NAME, --NAME=VALUE or -N. `ret_arg` = the name of its
- * value, NULL: it takes none. False: no such option. */
-bool pfl_args_find_option(const struct pfl_command *command, const char *word,
-                          const char **ret_name, const char **ret_arg);
-/* The quorum as a number of `hosts`; at least 1. */
 /* True if the trace is written to several files in turn. */
 bool pfl_args_has_rotation(const struct pfl_args *args);
+/* The quorum as a number of `hosts`; at least 1. */
 size_t pfl_args_quorum(const struct pfl_args *args, size_t hosts);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "consumer/cmd/cmd_complete.h"
+#include "consumer/cmd/options.h"
 #include "consumer/config/category.h"
 #include "consumer/config/preset.h"
 #include "consumer/report/host_table.h"
@@ -244,7 +245,7 @@ static const char *read_words(struct line *line, int argc, char **argv, const ch
             line->words++;
         } else if (strcmp(argv[i], "--") == 0) {
             line->is_past_options = true;
-        } else if (!pfl_args_find_option(line->command, argv[i], &name, ret_arg)) {
+        } else if (!pfl_options_find(line->command, argv[i], &name, ret_arg)) {
             continue;
         } else if (*ret_arg == NULL || strchr(argv[i], '=') != NULL) {
             carry(line, name, &argv[i], 1);
@@ -285,7 +286,7 @@ static void complete_command(struct line *line, int argc, char **argv)
     if (name != NULL) {
         line->value = word;
     } else if (!line->is_past_options && equals != NULL &&
-               pfl_args_find_option(line->command, word, &name, &arg) && arg != NULL) {
+               pfl_options_find(line->command, word, &name, &arg) && arg != NULL) {
         line->value = equals + 1;
         line->prefix.len = (size_t)(line->value - word);
     } else {
@@ -296,7 +297,7 @@ static void complete_command(struct line *line, int argc, char **argv)
         return;
     }
     if (!line->is_past_options)
-        pfl_args_print_options(line->command);
+        pfl_options_print_names(line->command);
     if (word[0] != '-')
         offer_places(line);
 }

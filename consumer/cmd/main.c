@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/cmd_complete.h"
+#include "consumer/cmd/options.h"
 #include "consumer/report/summary.h"
 
 #define ANSWER_EXITS "0 all hosts answered, 1 none, 2 usage, 4 some did not"
@@ -213,7 +214,7 @@ static int complete(int argc, char **argv)
     if (argc != 0 && strcmp(argv[0], "--") == 0)
         pfl_complete_line(commands, COMMANDS, argc - 1, argv + 1);
     else if (!pfl_complete_ask(argc, argv, pfl_span_of(NULL, 0)) && command != NULL)
-        pfl_args_print_options(command);
+        pfl_options_print_names(command);
     for (size_t i = 0; argc == 0 && i < COMMANDS; i++)
         puts(commands[i].name);
     return PFL_EXIT_OK;
