@@ -273,8 +273,11 @@ static uint64_t find_first_due(const struct pfl_list *list, uint64_t next_ms)
 
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self)
 {
-    uint64_t next_ms = find_first_due(&self->lists[PLACE_WAITING], UINT64_MAX);
+    uint64_t next_ms = UINT64_MAX;
 
+    if (self->counts[PLACE_VISITED] == self->visits_max)
+        return next_ms;
+    next_ms = find_first_due(&self->lists[PLACE_WAITING], next_ms);
     return find_first_due(&self->lists[PLACE_IDLE], next_ms);
 }
 

@@ -57,7 +57,7 @@ void pfl_host_queue_forget_relay(struct pfl_host_queue *self, unsigned relay);
 struct pfl_queued_host *pfl_host_queue_take(struct pfl_host_queue *self, uint64_t now_ms);
 void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *host,
                          enum pfl_visit_end end, uint64_t now_ms, uint64_t random);
-/* When a host that waits may be taken; UINT64_MAX: none waits. */
+/* When a host that waits may be taken. UINT64_MAX: none waits, or a visit has to end first. */
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self);
 
 const char *pfl_queued_host_get_name(const struct pfl_queued_host *host);

@@ -79,6 +79,24 @@ static void hosts_take_turns_and_visits_are_bounded(void **state)
     take(NULL, 0);
 }
 
+static void while_all_visits_are_under_way_nothing_is_due(void **state)
+{
+    struct pfl_queued_host *a;
+    struct pfl_queued_host *b;
+
+    (void)state;
+    set("a", 1);
+    set("b", 1);
+    set("idle", 0);
+    a = take("a", 0);
+    assert_int_equal(pfl_host_queue_get_next_ms(queue), PFL_HOST_QUEUE_REVISIT_MS);
+    b = take("b", 0);
+    assert_true(pfl_host_queue_get_next_ms(queue) == UINT64_MAX);
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, 0, 0);
+    assert_int_equal(pfl_host_queue_get_next_ms(queue), PFL_HOST_QUEUE_REVISIT_MS);
+    pfl_host_queue_give(queue, b, PFL_VISIT_DRAINED, 0, 0);
+}
+
 static void what_changed_during_a_visit_is_visited_again(void **state)
 {
     struct pfl_queued_host *a;
@@ -201,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hosts_take_turns_and_visits_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(while_all_visits_are_under_way_nothing_is_due, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(what_changed_during_a_visit_is_visited_again, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(
