@@ -85,11 +85,12 @@ static void on_host(void *user, unsigned relay, const struct pfl_spool_host *hos
         pfl_pull_on_host(d->pull, relay, host);
 }
 
-static void on_listed(void *user, unsigned relay)
+static void on_listed(void *user, unsigned relay, bool is_whole)
 {
     struct daemon *d = user;
 
     (void)relay;
+    (void)is_whole;
     if (d->pull != NULL)
         pfl_pull_on_listed(d->pull);
 }

@@ -26,6 +26,7 @@ struct relay {
     struct pfl_log_limit log;
     unsigned index;
     bool is_asked;
+    bool is_from_start;                         /* answers are parts of a list from the start */
     char version[PFL_SPOOL_LIST_VERSION_BYTES]; /* "": everything is asked for */
     char address[300];
 };
@@ -67,8 +68,10 @@ static void ask_later(struct relay *r, uint64_t wait_ms)
 static void on_host(void *user, const struct pfl_spool_host *host)
 {
     struct relay *r = user;
+    struct pfl_spool_host seen = *host;
 
-    r->relays->conf.on_host(r->relays->conf.user, r->index, host);
+    seen.is_from_start = seen.is_from_start || r->is_from_start;
+    r->relays->conf.on_host(r->relays->conf.user, r->index, &seen);
 }
 
 static void read_list(struct relay *r, struct pfl_span body)
@@ -83,8 +86,9 @@ static void read_list(struct relay *r, struct pfl_span body)
         return;
     }
     memcpy(r->version, list.version, sizeof(r->version));
-    r->relays->conf.on_listed(r->relays->conf.user, r->index);
-    ask_later(r, PAUSE_MS);
+    r->is_from_start = list.has_more && (list.is_from_start || r->is_from_start);
+    r->relays->conf.on_listed(r->relays->conf.user, r->index, !list.has_more);
+    ask_later(r, list.has_more ? 0 : PAUSE_MS);
 }
 
 static void on_answer(void *user, int err, unsigned status, struct pfl_span body)
@@ -142,6 +146,7 @@ static void on_down(void *user, const char *why)
         pfl_log_warn("relay-lost", "address=%s reason=%s", pfl_log_quote_str(r->address),
                      pfl_log_quote_reason(why));
     r->version[0] = '\0';
+    r->is_from_start = false;
     r->relays->conf.on_lost(r->relays->conf.user, r->index);
 }
 

@@ -17,7 +17,8 @@ struct pfl_relays_conf {
     size_t len;
     /* An entry of a host at a relay (by its index) is new or changed. */
     void (*on_host)(void *user, unsigned relay, const struct pfl_spool_host *host);
-    void (*on_listed)(void *user, unsigned relay); /* all that changed was reported */
+    /* All of an answer was reported; `is_whole`: that is all that the relay knows now. */
+    void (*on_listed)(void *user, unsigned relay, bool is_whole);
     void (*on_lost)(void *user,
                     unsigned relay); /* its hosts are unknown until it lists them again */
     void (*on_closed)(void *user);   /* last callback */

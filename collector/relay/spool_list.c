@@ -105,11 +105,14 @@ int pfl_spool_list_parse(struct pfl_span body_untrusted, pfl_spool_list_on_host 
         return root == NULL && json_error_code(&error) == json_error_out_of_memory ? PFL_ENOMEM
                                                                                    : PFL_EPARSE;
     }
+    list.is_from_start = json_is_true(json_object_get(root, "is_from_start"));
+    list.has_more = json_is_true(json_object_get(root, "has_more"));
     json_array_foreach(hosts, i, entry)
     {
         struct pfl_spool_host host;
 
         if (read_host(entry, labels, &host)) {
+            host.is_from_start = list.is_from_start;
             on_host(user, &host);
             list.hosts++;
         } else {

@@ -16,6 +16,7 @@
 struct pfl_spool_host {
     const char *name;
     bool is_connected;
+    bool is_from_start;  /* what was known of it at this relay is void, also the policy */
     char *const *labels; /* "name=value" */
     size_t labels_len;
     uint64_t segments;
@@ -30,6 +31,8 @@ struct pfl_spool_list {
     char version[PFL_SPOOL_LIST_VERSION_BYTES];
     size_t hosts;   /* that were reported */
     size_t ignored; /* entries that are malformed */
+    bool is_from_start;
+    bool has_more; /* ask again at once */
 };
 
 /* PFL_EPARSE: no such list, and nothing was reported; PFL_ENOMEM. */

@@ -70,6 +70,21 @@ static void a_host_without_a_spool_has_zeros(void **state)
     assert_true(!seen.last.is_connected && seen.last.segments == 0 && seen.orders[0] == '\0');
 }
 
+static void a_list_from_the_start_says_so_of_each_host_and_that_there_are_more(void **state)
+{
+    struct pfl_spool_list list;
+    struct seen seen;
+
+    (void)state;
+    assert_int_equal(parse("{\"version\":5,\"is_from_start\":true,\"has_more\":true,\"hosts\":["
+                           "{\"name\":\"a\"}]}",
+                           &seen, &list),
+                     0);
+    assert_true(list.is_from_start && list.has_more && seen.last.is_from_start);
+    assert_int_equal(parse(whole, &seen, &list), 0);
+    assert_false(list.is_from_start || list.has_more || seen.last.is_from_start);
+}
+
 static void entries_that_are_malformed_are_counted(void **state)
 {
     struct pfl_spool_list list;
@@ -121,6 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_has_its_labels_and_its_figures),
         cmocka_unit_test(a_host_without_a_spool_has_zeros),
+        cmocka_unit_test(a_list_from_the_start_says_so_of_each_host_and_that_there_are_more),
         cmocka_unit_test(entries_that_are_malformed_are_counted),
         cmocka_unit_test(anything_else_is_refused_at_every_length),
         cmocka_unit_test(every_allocation_may_fail),
