@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/notify.h"
 #include "collector/metrics_port.h"
+#include "collector/order/rollout_port.h"
 #include "collector/sandbox.h"
 
 struct daemon {
@@ -29,12 +30,25 @@ struct daemon {
     struct pfl_engines engines;
     struct pfl_relays *relays;             /* owned until its on_closed */
     struct pfl_pull *pull;                 /* owned */
+    struct pfl_rollout_port *rollout;      /* owned */
     struct pfl_collector_metrics *metrics; /* owned; NULL: none */
     bool is_stopping;
     char index[PATH_MAX];
 };
 
 static const int signal_numbers[3] = {SIGHUP, SIGTERM, SIGINT};
+
+/* What uses the engines ends first, and is freed when their work has ended. */
+static void close_work(struct daemon *d)
+{
+    pfl_pull_stop(d->pull);
+    pfl_rollout_port_stop(d->rollout);
+    pfl_engines_close(&d->engines);
+    pfl_pull_close(d->pull);
+    pfl_rollout_port_close(d->rollout);
+    d->pull = NULL;
+    d->rollout = NULL;
+}
 
 static void stop(struct daemon *d)
 {
@@ -47,10 +61,7 @@ static void stop(struct daemon *d)
     pfl_watchdog_close(&d->watchdog);
     pfl_log_signals_close(&d->log_signals);
     pfl_collector_metrics_close(d->metrics);
-    pfl_pull_stop(d->pull);
-    pfl_engines_close(&d->engines);
-    pfl_pull_close(d->pull);
-    d->pull = NULL;
+    close_work(d);
     pfl_relays_close(d->relays);
 }
 
@@ -83,16 +94,18 @@ static void on_host(void *user, unsigned relay, const struct pfl_spool_host *hos
 
     if (d->pull != NULL)
         pfl_pull_on_host(d->pull, relay, host);
+    if (d->rollout != NULL)
+        pfl_rollout_port_on_host(d->rollout, relay, host);
 }
 
 static void on_listed(void *user, unsigned relay, bool is_whole)
 {
     struct daemon *d = user;
 
-    (void)relay;
-    (void)is_whole;
     if (d->pull != NULL)
         pfl_pull_on_listed(d->pull);
+    if (d->rollout != NULL)
+        pfl_rollout_port_on_listed(d->rollout, relay, is_whole);
 }
 
 static void on_lost(void *user, unsigned relay)
@@ -101,6 +114,8 @@ static void on_lost(void *user, unsigned relay)
 
     if (d->pull != NULL)
         pfl_pull_on_relay_lost(d->pull, relay);
+    if (d->rollout != NULL)
+        pfl_rollout_port_on_relay_lost(d->rollout, relay);
 }
 
 static void on_relays_closed(void *user)
@@ -159,11 +174,20 @@ static int open_pull(struct daemon *d, const struct pfl_collector_conf *conf)
         .newest_first = conf->newest_first,
         .newest_first_len = conf->newest_first_len,
     };
-    int rc = pfl_pull_open(&pull, &d->pull);
 
-    if (rc != 0)
-        pfl_engines_close(&d->engines);
-    return rc;
+    return pfl_pull_open(&pull, &d->pull);
+}
+
+static int open_rollout(struct daemon *d)
+{
+    struct pfl_rollout_port_conf rollout = {
+        .loop = &d->loop,
+        .engines = &d->engines,
+        .relays = d->relays,
+        .turns_max = PFL_ROLLOUT_TURNS_MAX,
+    };
+
+    return pfl_rollout_port_open(&rollout, &d->rollout);
 }
 
 static void watch_signals(struct daemon *d)
@@ -185,8 +209,13 @@ static int open_parts(struct daemon *d, const struct pfl_collector_conf *conf)
     if (rc != 0)
         return rc;
     rc = open_engines(d, conf);
-    if (rc == 0)
+    if (rc == 0) {
         rc = open_pull(d, conf);
+        if (rc == 0)
+            rc = open_rollout(d);
+        if (rc != 0)
+            close_work(d);
+    }
     if (rc != 0)
         pfl_relays_close(d->relays);
     return rc;
@@ -205,7 +234,7 @@ int pfl_collector_run(const struct pfl_collector_conf *conf)
     rc = open_parts(&d, conf);
     if (rc == 0) {
         watch_signals(&d);
-        parts = (struct pfl_collector_parts){&d.loop, d.relays, d.pull};
+        parts = (struct pfl_collector_parts){&d.loop, d.relays, d.pull, d.rollout};
         rc = pfl_collector_metrics_open(conf, &parts, &d.metrics);
         if (rc == 0)
             rc = pfl_collector_sandbox_enter(conf, d.index);

@@ -63,16 +63,40 @@ static void collect_visits(const struct pfl_pull_figures *f, struct pfl_metrics 
     }
 }
 
+static void collect_orders(const struct pfl_rollout_port_figures *f, struct pfl_metrics *m)
+{
+    static const char *const ends[] = {"done", "again", "lost", "others"};
+
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_orders", "Orders of the index.",
+                       (double)f->rollout.orders);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_orders_put_total",
+                       "How often a host took an order.", (double)f->turns.put);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_orders_removed_total",
+                       "How often an order was removed from a host.", (double)f->turns.removed);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_orders_refused_total",
+                       "How often the policy or a host refused an order.",
+                       (double)f->turns.refused);
+    pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_collector_order_turns_total",
+                       "Turns of hosts to get their orders, by how they ended.");
+    for (unsigned i = 0; i <= PFL_ROLLOUT_OTHERS; i++) {
+        struct pfl_metrics_label label = {"end", ends[i]};
+
+        pfl_metrics_row(m, &label, 1, (double)f->rollout.ends[i]);
+    }
+}
+
 static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
 {
     static const struct pfl_metrics_label labels[] = {{"program", "perfleet-collector"},
                                                       {"version", PFL_VERSION}};
     const struct pfl_collector_metrics *self = user;
     const struct pfl_tls_conf *tls = pfl_relays_get_tls(self->parts.relays);
+    struct pfl_rollout_port_figures orders;
     struct pfl_pull_figures f;
 
     (void)who; /* no identity in it */
     pfl_pull_get_figures(self->parts.pull, &f);
+    pfl_rollout_port_get_figures(self->parts.rollout, &orders);
     pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_build_info", "Always 1.");
     pfl_metrics_row(m, labels, 2, 1);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_relays_connected",
@@ -81,6 +105,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     collect_hosts(&f, m);
     collect_segments(&f, m);
     collect_visits(&f, m);
+    collect_orders(&orders, m);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_certificate_expiry_timestamp_seconds",
                        "When the own certificate ends.",
                        (double)pfl_tls_conf_get_identity(tls)->not_after_s);

@@ -4,6 +4,7 @@
 #define PFL_COLLECTOR_METRICS_PORT_H
 
 #include "collector/daemon.h"
+#include "collector/order/rollout_port.h"
 #include "collector/pull/pull_port.h"
 
 struct pfl_collector_metrics;
@@ -13,6 +14,7 @@ struct pfl_collector_parts {
     uv_loop_t *loop;
     const struct pfl_relays *relays;
     const struct pfl_pull *pull;
+    const struct pfl_rollout_port *rollout;
 };
 
 /* Without a listener in `conf`: 0, and *ret_metrics is as it was. Errors of pfl_metrics_port_open.

@@ -652,6 +652,8 @@ int pfl_pull_open(const struct pfl_pull_conf *conf, struct pfl_pull **ret_pull)
 
 void pfl_pull_stop(struct pfl_pull *self)
 {
+    if (self == NULL)
+        return;
     self->is_stopped = true;
     for (unsigned i = 0; i < PFL_HOST_QUEUE_VISITS_MAX; i++) {
         struct slot *s = &self->slots[i];
@@ -676,6 +678,8 @@ static void on_handle_closed(uv_handle_t *handle)
 
 void pfl_pull_close(struct pfl_pull *self)
 {
+    if (self == NULL)
+        return;
     for (unsigned i = 0; i < PFL_HOST_QUEUE_VISITS_MAX; i++) {
         assert(self->slots[i].visit == NULL);
         self->slots[i].timer.data = self;

@@ -32,10 +32,10 @@ struct pfl_pull_figures {
 };
 void pfl_pull_get_figures(const struct pfl_pull *self, struct pfl_pull_figures *ret_figures);
 
-/* Begins no more work. Works of the engines may still be under way: then close the engines, which
- * waits for them, and only then call pfl_pull_close. */
+/* Begins no more work; NULL is legal. Works of the engines may still be under way: then close the
+ * engines, which waits for them, and only then call pfl_pull_close. */
 void pfl_pull_stop(struct pfl_pull *self);
-/* Frees it in the loop's next turns. */
+/* Frees it in the loop's next turns; NULL is legal. */
 void pfl_pull_close(struct pfl_pull *self);
 
 #endif

@@ -25,10 +25,7 @@ start_host_agent() {
     start_agent "$1" --segments-dir "$WORK/spool-$1"
     AGENT_PID=$STARTED
 }
-spool() { # spool HOST WORD...
-    timeout 100 python3 -B "$ROOT/tests/support/spool_peer.py" "$PFL_BUILD/tests/tunnel_client" "$RELAY" test "$WORK/pki/ca.pem" \
-        "$WORK/pki/operator-me.pem" "$WORK/pki/operator-me.key" spool "$1" me -- "${@:2}" 2>>"$WORK/spool.log"
-}
+index() { "$PFL_BUILD/tests/order_index" "sqlite:$WORK/store/index.sqlite" "$@"; }
 start_collector() {
     start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" "${TLS_ME[@]}" --newest-first crash
     COLLECTOR_PID=$STARTED
@@ -42,15 +39,17 @@ more_come() { # from each host, N more
 }
 
 cat >"$WORK/order.pbtx" <<END
-buffers { size_kb: 4096 fill_policy: RING_BUFFER }
-data_sources { config { name: "$EXAMPLE_SOURCE" } }
+name: "web"
+select { }
+config {
+  buffers { size_kb: 4096 fill_policy: RING_BUFFER }
+  data_sources { config { name: "$EXAMPLE_SOURCE" } }
+}
+continuous { segment_ms: 1000 }
 END
-"$PFL_BUILD/tests/config_encode" <"$WORK/order.pbtx" >"$WORK/order.bin"
 start_host one || { check "the first host is there" false; finish; }
 start_host two || { check "and the second" false; finish; }
-for host in one two; do
-    check "host $host takes an order" wait_for 30 spool $host put web "$WORK/order.bin" 1000
-done
+check "the index takes an order" index put me <"$WORK/order.pbtx"
 start_collector
 check "segments of both hosts come into the store" more_come 2
 
@@ -70,9 +69,7 @@ start_meeting "$RELAY"
 check "and of the relay" more_come 1
 
 # ---- nothing is missing
-for host in one two; do
-    check "the order of $host is removed" wait_for 30 spool $host remove web
-done
+check "the order is removed" index rm me web
 is_drained() { [ -z "$(ls "$WORK/spool-$1")" ]; }
 check "the collector takes the rest of the first host" wait_for 120 is_drained one
 check "and of the second" wait_for 120 is_drained two
