@@ -5,13 +5,12 @@
  *     browser --WebSocket--> session --socket pair--> client of the host's proxy, or of the fleet
  *
  * Happy path: the opening request (ui_access.h) and its user are checked; then bytes are forwarded
- * both ways, with back-pressure. The library runs in a loop of its own inside ours: our loop waits
- * on that one's descriptor, and runs it before it sleeps. So the library can be closed simply: its
- * loop runs until it is empty. Failures: an invalid request gets its HTTP status; the end of each
- * side ends the other. Ownership: the library's context and loop, a proxy for each host and the
- * fleet's port, the sessions until both their sides are gone. Limits: PFL_UI_MAX_CONNECTIONS,
- * QUEUE_BYTES each way; connections that are not a session yet have a maximum of
- * PFL_UI_MAX_ARRIVALS and a deadline.
+ * both ways, with back-pressure. The library runs in a loop of its own inside ours (nested_loop.h).
+ * So the library can be closed simply: its loop runs until it is empty. Failures: an invalid
+ * request gets its HTTP status; the end of each side ends the other. Ownership: the library's
+ * context and loop, a proxy for each host and the fleet's port, the sessions until both their sides
+ * are gone. Limits: PFL_UI_MAX_CONNECTIONS, QUEUE_BYTES each way; connections that are not a
+ * session yet have a maximum of PFL_UI_MAX_ARRIVALS and a deadline.
  */
 #include "consumer/ui/ui_port.h"
 
@@ -22,11 +21,11 @@
 
 #include "base/buf.h"
 #include "base/io/fdsock.h"
-#include "base/io/loop.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/proxy/proxy.h"
+#include "consumer/ui/nested_loop.h"
 #include "consumer/ui/ui_owner.h"
 
 #define MESSAGE_BYTES       (64u * 1024)
@@ -39,11 +38,7 @@
 
 struct pfl_ui {
     struct pfl_ui_conf conf;
-    uv_loop_t inner; /* the library's */
-    uv_poll_t poll;  /* on inner's descriptor */
-    uv_prepare_t prepare;
-    uv_timer_t timer;
-    unsigned handles; /* of the three above */
+    struct pfl_nested_loop loop; /* the library's */
     struct lws_context *lws;
     struct lws_vhost *vhost;
     struct pfl_proxy **proxies; /* owned, each until its on_closed */
@@ -53,7 +48,6 @@ struct pfl_ui {
     unsigned sessions_len;
     struct pfl_list arrivals; /* oldest first */
     unsigned arrivals_len;
-    uint64_t turns;
     struct pfl_log_limit log;
     bool is_closing;
 };
@@ -80,8 +74,8 @@ static void finish_if_gone(struct pfl_ui *ui)
     void (*on_closed)(void *user) = ui->conf.on_closed;
     void *user = ui->conf.user;
 
-    if (!ui->is_closing || ui->sessions_len != 0 || ui->proxies_open != 0 || ui->handles != 0 ||
-        ui->fleet != NULL)
+    if (!ui->is_closing || ui->sessions_len != 0 || ui->proxies_open != 0 ||
+        ui->loop.handles != 0 || ui->fleet != NULL)
         return;
     pfl_log_limit_flush(&ui->log, "browser-refused");
     pfl_mem_free(ui->proxies);
@@ -102,12 +96,9 @@ static void free_if_gone(struct session *s)
     finish_if_gone(ui);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_loop_closed(void *user)
 {
-    struct pfl_ui *ui = handle->data;
-
-    ui->handles--;
-    finish_if_gone(ui);
+    finish_if_gone(user);
 }
 
 static void on_proxy_closed(void *user)
@@ -130,11 +121,11 @@ static void destroy_library(struct pfl_ui *ui)
 {
     if (ui->lws != NULL) {
         lws_context_destroy(ui->lws); /* every session's end */
-        (void)uv_run(&ui->inner, UV_RUN_DEFAULT);
+        (void)uv_run(&ui->loop.inner, UV_RUN_DEFAULT);
         if (ui->lws != NULL) /* by pcontext */
             lws_context_destroy(ui->lws);
     }
-    (void)uv_loop_close(&ui->inner);
+    pfl_nested_loop_close(&ui->loop);
 }
 
 void pfl_ui_close(struct pfl_ui *self)
@@ -143,9 +134,6 @@ void pfl_ui_close(struct pfl_ui *self)
         return;
     self->is_closing = true;
     destroy_library(self);
-    uv_close((uv_handle_t *)&self->poll, on_handle_closed);
-    uv_close((uv_handle_t *)&self->prepare, on_handle_closed);
-    uv_close((uv_handle_t *)&self->timer, on_handle_closed);
     for (size_t i = 0; self->proxies != NULL && i < self->conf.rules.hosts_len; i++)
         if (self->proxies[i] != NULL)
             pfl_proxy_close(self->proxies[i]);
@@ -230,7 +218,7 @@ static int note_arrival(struct pfl_ui *ui, struct lws *wsi)
     if (a == NULL)
         return -1;
     a->wsi = wsi;
-    a->turn = ui->turns;
+    a->turn = ui->loop.turns;
     pfl_list_append(&ui->arrivals, &a->node);
     ui->arrivals_len++;
     return 0;
@@ -253,7 +241,7 @@ static void end_arrivals_in_excess(struct pfl_ui *ui)
         struct arrival *oldest = PFL_CONTAINER_OF(ui->arrivals.next, struct arrival, node);
         struct lws *wsi = oldest->wsi;
 
-        if (oldest->turn == ui->turns)
+        if (oldest->turn == ui->loop.turns)
             return;
         forget_arrival(ui, oldest);
         lws_set_timeout(wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_SYNC);
@@ -442,52 +430,6 @@ static const struct lws_protocols protocols[] = {
     {.name = NULL},
 };
 
-/* ---- a loop in a loop ---- */
-
-static void on_timer(uv_timer_t *handle)
-{
-    (void)handle; /* the next prepare turns it */
-}
-
-static void turn(struct pfl_ui *ui)
-{
-    int timeout_ms;
-
-    if (ui->is_closing)
-        return;
-    ui->turns++;
-    (void)uv_run(&ui->inner, UV_RUN_NOWAIT);
-    end_arrivals_in_excess(ui);
-    timeout_ms = ui->arrivals_len > PFL_UI_MAX_ARRIVALS ? 0 : uv_backend_timeout(&ui->inner);
-    if (timeout_ms >= 0)
-        (void)uv_timer_start(&ui->timer, on_timer, (uint64_t)timeout_ms, 0);
-}
-
-static void on_prepare(uv_prepare_t *handle)
-{
-    turn(handle->data);
-}
-
-static void on_inner_ready(uv_poll_t *handle, int status, int events)
-{
-    (void)handle; /* the next prepare turns it */
-    (void)status;
-    (void)events;
-}
-
-static void nest(struct pfl_ui *ui)
-{
-    uv_loop_t *loop = ui->conf.host.loop;
-
-    (void)uv_poll_init(loop, &ui->poll, uv_backend_fd(&ui->inner));
-    (void)uv_prepare_init(loop, &ui->prepare);
-    (void)uv_timer_init(loop, &ui->timer);
-    ui->poll.data = ui->prepare.data = ui->timer.data = ui;
-    ui->handles = 3;
-    (void)uv_poll_start(&ui->poll, UV_READABLE, on_inner_ready);
-    (void)uv_prepare_start(&ui->prepare, on_prepare);
-}
-
 /* ---- opening ---- */
 
 static void on_library_says(int level, const char *line)
@@ -500,7 +442,7 @@ static void on_library_says(int level, const char *line)
 
 static int open_library(struct pfl_ui *ui)
 {
-    void *loops[1] = {&ui->inner};
+    void *loops[1] = {&ui->loop.inner};
     struct lws_context_creation_info info = {
         .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS |
                    LWS_SERVER_OPTION_DISABLE_IPV6,
@@ -564,6 +506,14 @@ static int open_fleet(struct pfl_ui *ui)
     return pfl_fleet_open(&conf, &ui->fleet);
 }
 
+static bool on_turn(void *user)
+{
+    struct pfl_ui *ui = user;
+
+    end_arrivals_in_excess(ui);
+    return ui->arrivals_len > PFL_UI_MAX_ARRIVALS;
+}
+
 static void on_nothing(void *user)
 {
     (void)user;
@@ -579,11 +529,14 @@ int pfl_ui_open(const struct pfl_ui_conf *conf, struct pfl_ui **ret_ui)
     ui->conf = *conf;
     pfl_list_init(&ui->sessions);
     pfl_list_init(&ui->arrivals);
-    if (pfl_loop_init(&ui->inner) != 0) {
+    ui->loop.on_turn = on_turn;
+    ui->loop.on_closed = on_loop_closed;
+    ui->loop.user = ui;
+    rc = pfl_nested_loop_open(&ui->loop, conf->host.loop);
+    if (rc != 0) {
         pfl_mem_free(ui);
-        return PFL_EIO;
+        return rc;
     }
-    nest(ui);
     rc = open_library(ui);
     if (rc == 0)
         rc = open_proxies(ui);
