@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io/fdsock.h"
+#include "base/io/handshake_deadline.h"
 #include "base/io/handshake_queue.h"
 #include "base/io/stream_impl.h"
 #include "base/io/tls_engine.h"
@@ -31,9 +32,6 @@
 #define ALERT_TIMEOUT_MS 500u
 /* A certificate is looked at when it ends, and so often, as the clock may be set. */
 #define VALIDITY_LOOK_S 60
-/* Turns of the loop by which a handshake may exceed its deadline, as long as each brings bytes: a
- * loop that was busy with a thousand others may not have read yet what arrived in time. */
-#define GRACES_MAX 8u
 
 enum eof {
     EOF_NONE,
@@ -50,14 +48,11 @@ struct tls_stream {
     struct pfl_handshake_queue *queue; /* borrowed; NULL once the stream is not in it any more */
     struct pfl_handshake_turn turn;
     size_t queue_max_bytes;
-    uint64_t handshake_timeout_ms;
-    unsigned graces; /* taken */
+    struct pfl_handshake_deadline deadline;
     int close_err;
     int close_errno;
     bool is_timer_closed;
     bool is_closing; /* nothing but on_closed is called any more */
-    bool has_heard;  /* in the handshake, since its last deadline */
-    bool has_spoken; /* sent something of it */
     bool is_reading;
     bool is_kick_due; /* the timer is the kick */
     enum eof eof;
@@ -210,15 +205,12 @@ static void handle_ready(struct tls_stream *t)
 
 static void on_handshake_timeout(uv_timer_t *timer);
 
-/* Each flight of ours, and there are two at most, waits for an answer as long as the first. */
-static void note_progress(struct tls_stream *t, bool has_answered)
+static void note_progress(struct tls_stream *t, bool is_answered)
 {
-    t->has_heard = true;
-    t->has_spoken |= has_answered;
-    if (!has_answered)
+    if (!pfl_handshake_deadline_on_bytes(&t->deadline, is_answered))
         return;
     uv_update_time(t->timer.loop); /* a turn with many handshakes in it takes seconds */
-    (void)uv_timer_start(&t->timer, on_handshake_timeout, t->handshake_timeout_ms, 0);
+    (void)uv_timer_start(&t->timer, on_handshake_timeout, t->deadline.timeout_ms, 0);
 }
 
 /* One pass through the engine and its callbacks; takes bytes off `cipher`. */
@@ -263,7 +255,7 @@ static void hold(struct tls_stream *t, struct pfl_span cipher)
 
     if (cipher.len != 0)
         rc = pfl_buf_append(&t->held, cipher.data, cipher.len);
-    if (rc == 0 && t->queue != NULL && !t->has_spoken && t->held.len > HELLO_MAX_BYTES)
+    if (rc == 0 && t->queue != NULL && !t->deadline.has_answered && t->held.len > HELLO_MAX_BYTES)
         rc = PFL_EPROTO;
     if (rc != 0) {
         break_stream(t, rc, pfl_err_str(rc));
@@ -323,14 +315,12 @@ static void on_handshake_timeout(uv_timer_t *timer)
     struct tls_stream *t = timer->data;
     char words[96];
 
-    if (t->graces == 0 || (t->has_heard && t->graces < GRACES_MAX)) {
-        t->graces++;
-        t->has_heard = false;
+    if (pfl_handshake_deadline_take_grace(&t->deadline)) {
         (void)uv_timer_start(timer, on_handshake_timeout, 1, 0);
         return;
     }
     (void)snprintf(words, sizeof(words), "the TLS handshake was not done within %llu ms",
-                   (unsigned long long)t->handshake_timeout_ms);
+                   (unsigned long long)t->deadline.timeout_ms);
     break_stream(t, PFL_ETIMEOUT, words);
 }
 
@@ -576,7 +566,7 @@ int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
         return PFL_ENOMEM;
     t->base = (struct pfl_stream){.vtable = &vtable, .ops = conf->ops, .user = conf->user};
     t->queue_max_bytes = conf->queue_max_bytes;
-    t->handshake_timeout_ms = handshake->timeout_ms;
+    t->deadline.timeout_ms = handshake->timeout_ms;
     t->is_reading = true;
     pfl_buf_init(&t->held, HELD_MAX_BYTES);
     sock_conf.ops = &sock_ops;
