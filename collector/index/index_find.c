@@ -272,7 +272,7 @@ int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,
     while (rc == 0 && !is_over && !search.is_stopped && search.found < search.limit &&
            search.scanned < PFL_INDEX_SCAN_MAX) {
         rc = find_page(self, &search);
-        is_over = search.in_page < PAGE && search.found < search.limit;
+        is_over = search.in_page < PAGE && search.found < search.limit && !search.is_stopped;
     }
     if (rc == 0 && !is_over)
         give_cursor(&search, ret_cursor);

@@ -533,17 +533,26 @@ static void a_search_has_few_and_short_patterns(void **state)
     assert_int_equal(pfl_index_find(ix, &how, &cursor), PFL_ELIMIT);
 }
 
-static void a_reader_may_stop(void **state)
+static void a_reader_may_stop_and_go_on_after_that_row(void **state)
 {
     Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
     struct rows rows = {.at_most = 2};
     const struct pfl_index_find how = {.query = &query, .on_row = on_row, .user = &rows};
+    uint8_t after[PFL_INDEX_CURSOR_BYTES];
 
     (void)state;
     for (uint32_t i = 1; i <= 5; i++)
         store_number("a", i);
     assert_int_equal(pfl_index_find(ix, &how, &rows.cursor), PFL_ECLOSED);
     assert_int_equal(rows.len, 2);
+    assert_int_equal(rows.numbers[1], 4);
+    query.has_after = 1;
+    query.after = (ProtobufCBinaryData){rows.cursor.len, after};
+    memcpy(after, rows.cursor.bytes, sizeof(after));
+    rows.len = 0;
+    assert_int_equal(pfl_index_find(ix, &how, &rows.cursor), PFL_ECLOSED);
+    assert_int_equal(rows.numbers[0], 3);
+    assert_int_equal(rows.numbers[1], 2);
 }
 
 static bool on_trace(void *user, const struct pfl_index_row *row)
@@ -781,7 +790,7 @@ int index_cases_run(const char *name, const char *where, int (*empty)(void))
         CASE(each_term_of_a_query_is_judged),
         CASE(invisible_rows_are_not_found),
         CASE(a_search_has_few_and_short_patterns),
-        CASE(a_reader_may_stop),
+        CASE(a_reader_may_stop_and_go_on_after_that_row),
         CASE(a_row_is_a_stored_trace),
         CASE(a_deletion_is_by_index_first_and_audited),
         CASE(a_pin_holds_until_its_end),
