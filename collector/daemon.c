@@ -21,6 +21,7 @@
 #include "collector/metrics_port.h"
 #include "collector/order/rollout_port.h"
 #include "collector/sandbox.h"
+#include "collector/serve/serve_port.h"
 
 struct daemon {
     uv_loop_t loop;
@@ -31,6 +32,7 @@ struct daemon {
     struct pfl_relays *relays;             /* owned until its on_closed */
     struct pfl_pull *pull;                 /* owned */
     struct pfl_rollout_port *rollout;      /* owned */
+    struct pfl_serve *serve;               /* owned until its on_closed */
     struct pfl_collector_metrics *metrics; /* owned; NULL: none */
     bool is_stopping;
     char index[PATH_MAX];
@@ -43,11 +45,14 @@ static void close_work(struct daemon *d)
 {
     pfl_pull_stop(d->pull);
     pfl_rollout_port_stop(d->rollout);
+    pfl_serve_stop(d->serve);
     pfl_engines_close(&d->engines);
     pfl_pull_close(d->pull);
     pfl_rollout_port_close(d->rollout);
+    pfl_serve_close(d->serve);
     d->pull = NULL;
     d->rollout = NULL;
+    d->serve = NULL;
 }
 
 static void stop(struct daemon *d)
@@ -75,6 +80,7 @@ static void on_signal(uv_signal_t *handle, int number)
     }
     pfl_notify_send_reloading();
     pfl_relays_reload(d->relays);
+    pfl_serve_reload(d->serve);
     pfl_collector_metrics_reload(d->metrics);
     pfl_notify_send("READY=1");
 }
@@ -96,6 +102,8 @@ static void on_host(void *user, unsigned relay, const struct pfl_spool_host *hos
         pfl_pull_on_host(d->pull, relay, host);
     if (d->rollout != NULL)
         pfl_rollout_port_on_host(d->rollout, relay, host);
+    if (d->serve != NULL)
+        pfl_serve_on_host(d->serve, relay, host);
 }
 
 static void on_listed(void *user, unsigned relay, bool is_whole)
@@ -116,6 +124,8 @@ static void on_lost(void *user, unsigned relay)
         pfl_pull_on_relay_lost(d->pull, relay);
     if (d->rollout != NULL)
         pfl_rollout_port_on_relay_lost(d->rollout, relay);
+    if (d->serve != NULL)
+        pfl_serve_on_relay_lost(d->serve, relay);
 }
 
 static void on_relays_closed(void *user)
@@ -190,6 +200,37 @@ static int open_rollout(struct daemon *d)
     return pfl_rollout_port_open(&rollout, &d->rollout);
 }
 
+static void on_orders_changed(void *user)
+{
+    struct daemon *d = user;
+
+    if (d->rollout != NULL)
+        pfl_rollout_port_on_orders(d->rollout);
+}
+
+static void on_serve_closed(void *user)
+{
+    (void)user; /* the loop ends with its last handle */
+}
+
+static int open_serve(struct daemon *d, const struct pfl_collector_conf *conf)
+{
+    struct pfl_serve_conf serve = {
+        .loop = &d->loop,
+        .engines = &d->engines,
+        .relays = d->relays,
+        .files = conf->files,
+        .len = conf->relays_len,
+        .on_orders_changed = on_orders_changed,
+        .on_closed = on_serve_closed,
+        .user = d,
+    };
+
+    for (size_t i = 0; i < conf->relays_len; i++)
+        serve.addresses[i] = conf->relays[i];
+    return pfl_serve_open(&serve, &d->serve);
+}
+
 static void watch_signals(struct daemon *d)
 {
     pfl_watchdog_open(&d->watchdog, &d->loop);
@@ -213,6 +254,8 @@ static int open_parts(struct daemon *d, const struct pfl_collector_conf *conf)
         rc = open_pull(d, conf);
         if (rc == 0)
             rc = open_rollout(d);
+        if (rc == 0)
+            rc = open_serve(d, conf);
         if (rc != 0)
             close_work(d);
     }
@@ -234,7 +277,7 @@ int pfl_collector_run(const struct pfl_collector_conf *conf)
     rc = open_parts(&d, conf);
     if (rc == 0) {
         watch_signals(&d);
-        parts = (struct pfl_collector_parts){&d.loop, d.relays, d.pull, d.rollout};
+        parts = (struct pfl_collector_parts){&d.loop, d.relays, d.pull, d.rollout, d.serve};
         rc = pfl_collector_metrics_open(conf, &parts, &d.metrics);
         if (rc == 0)
             rc = pfl_collector_sandbox_enter(conf, d.index);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collector's metrics: see metrics_port.h. Happy path: for each request, collect relays, hosts
- * and segments, write. Failures: those of the encoder end the answer. Ownership: the listener.
+ * The collector's metrics: see metrics_port.h. Happy path: for each request, collect relays, hosts,
+ * segments and operators, write. Failures: those of the encoder end the answer. Ownership: the
+ * listener.
  */
 #include "collector/metrics_port.h"
 
@@ -85,6 +86,18 @@ static void collect_orders(const struct pfl_rollout_port_figures *f, struct pfl_
     }
 }
 
+static void collect_operators(const struct pfl_operator_figures *f, struct pfl_metrics *m)
+{
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_operator_streams",
+                       "Streams of operators.", f->streams);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_requests_total",
+                       "Requests of operators that have ended.", (double)f->requests);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_requests_refused_total",
+                       "Of these, those that were refused or failed.", (double)f->refused);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_sent_bytes_total",
+                       "Bytes sent to operators.", (double)f->sent_bytes);
+}
+
 static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
 {
     static const struct pfl_metrics_label labels[] = {{"program", "perfleet-collector"},
@@ -92,9 +105,11 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     const struct pfl_collector_metrics *self = user;
     const struct pfl_tls_conf *tls = pfl_relays_get_tls(self->parts.relays);
     struct pfl_rollout_port_figures orders;
+    struct pfl_operator_figures operators;
     struct pfl_pull_figures f;
 
     (void)who; /* no identity in it */
+    pfl_serve_get_figures(self->parts.serve, &operators);
     pfl_pull_get_figures(self->parts.pull, &f);
     pfl_rollout_port_get_figures(self->parts.rollout, &orders);
     pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_build_info", "Always 1.");
@@ -106,6 +121,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     collect_segments(&f, m);
     collect_visits(&f, m);
     collect_orders(&orders, m);
+    collect_operators(&operators, m);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_certificate_expiry_timestamp_seconds",
                        "When the own certificate ends.",
                        (double)pfl_tls_conf_get_identity(tls)->not_after_s);

@@ -99,8 +99,8 @@ static void on_orders(void *user, const Perfleet__CollectorReply *reply)
     struct report *r = user;
 
     r->is_any = r->is_any || reply->n_order != 0;
-    if (r->rc != 0)
-        return;
+    if (r->rc != 0 || (reply->has_more && reply->n_order == 0))
+        return; /* it is still at work */
     if (r->args->is_json)
         r->rc = pfl_order_table_json(reply->order, reply->n_order, &r->out);
     else if (r->is_list)

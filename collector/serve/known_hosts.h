@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What relays say of hosts: labels, and whether they are connected. Pure. */
+#ifndef PFL_COLLECTOR_SERVE_KNOWN_HOSTS_H
+#define PFL_COLLECTOR_SERVE_KNOWN_HOSTS_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define PFL_KNOWN_HOSTS_MAX    16384u
+#define PFL_KNOWN_HOSTS_RELAYS 8u
+
+struct pfl_known_hosts;
+
+PFL_MUST_USE int pfl_known_hosts_new(struct pfl_known_hosts **ret_hosts);
+void pfl_known_hosts_free(struct pfl_known_hosts *self); /* NULL is legal */
+
+struct pfl_known_host {
+    const char *name;
+    unsigned relay; /* who says it, below PFL_KNOWN_HOSTS_RELAYS */
+    bool is_connected;
+    char *const *labels; /* "name=value" */
+    size_t labels_len;
+};
+/* PFL_ELIMIT: too many hosts; PFL_ENOMEM: what was known stays. */
+PFL_MUST_USE int pfl_known_hosts_set(struct pfl_known_hosts *self,
+                                     const struct pfl_known_host *host);
+/* None of its hosts is connected by this relay. */
+void pfl_known_hosts_forget_relay(struct pfl_known_hosts *self, unsigned relay);
+
+bool pfl_known_hosts_is_connected(const struct pfl_known_hosts *self, const char *name);
+/* The labels as fields Segment.label; borrowed until the next change. False: it is unknown. */
+bool pfl_known_hosts_get_labels(const struct pfl_known_hosts *self, const char *name,
+                                struct pfl_span *ret_labels);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps in threads: see work_port.h. Happy path: call the engine, leave the result in the job.
+ * Failures: its code, and its sentence. Allocates nothing. Limits: one page, one piece of
+ * PFL_JOB_HASH_BYTES, PFL_JOB_CHANGES traces a step, so that others have their turn.
+ */
+#include "collector/serve/work_port.h"
+
+#include <stdio.h>
+
+#define KEEP_NS (UINT64_C(86400) * 1000000000) /* what a person fetches stays for a day */
+
+/* ---- the index ---- */
+
+static int find_once(struct pfl_job *j, struct pfl_index *index, const Perfleet__TraceQuery *query)
+{
+    const struct pfl_index_find find = {
+        .query = query, .is_visible = pfl_job_may_see, .on_row = pfl_job_add_trace, .user = j};
+    int rc = pfl_index_find(index, &find, &j->cursor);
+
+    return j->rc != 0 ? j->rc : rc == PFL_ECLOSED ? 0 : rc;
+}
+
+static int find_ids(struct pfl_job *j, struct pfl_index *index, Perfleet__TraceQuery *query)
+{
+    const Perfleet__TraceQuery *all = j->ask.query;
+    int rc = 0;
+
+    while (rc == 0 && j->next_id < all->n_id && j->rows < j->rows_left &&
+           j->page_room - j->page_len >= PFL_JOB_ROW_BYTES) {
+        query->n_id = 1;
+        query->id = all->id + j->next_id;
+        rc = find_once(j, index, query);
+        j->next_id++;
+    }
+    j->cursor.len = 0;
+    j->is_over = j->next_id == all->n_id;
+    return rc;
+}
+
+static int find(struct pfl_job *j, struct pfl_index *index)
+{
+    Perfleet__TraceQuery query = *j->ask.query;
+    uint8_t cursor[PFL_INDEX_CURSOR_BYTES];
+    int rc;
+
+    j->page_len = 0;
+    j->rows = 0;
+    if (query.n_id != 0)
+        return find_ids(j, index, &query);
+    memcpy(cursor, j->cursor.bytes, sizeof(cursor));
+    query.after = (ProtobufCBinaryData){j->cursor.len, cursor};
+    query.limit = j->rows_left < PFL_INDEX_LIMIT_MAX ? (uint32_t)j->rows_left : PFL_INDEX_LIMIT_MAX;
+    rc = find_once(j, index, &query);
+    j->is_over = j->cursor.len == 0;
+    return rc;
+}
+
+static int change_one(struct pfl_job *j, struct pfl_index *index)
+{
+    const struct pfl_index_deletion deletion = {
+        .who = j->operator_name, .reason = "an operator removed it", .now_unix_ns = j->now_unix_ns};
+    Perfleet__StoredTrace__Pin pin;
+
+    if (j->ask.kind == PFL_ASK_UNPIN)
+        return pfl_index_unpin(index, j->trace.id);
+    if (j->ask.kind == PFL_ASK_REMOVE)
+        return pfl_index_tombstone(index, j->trace.id, &deletion);
+    pin = *j->request->pin->pin;
+    pin.who = (char *)(uintptr_t)j->operator_name; /* not the one in the message */
+    return pfl_index_pin(index, j->trace.id, &pin);
+}
+
+/* One that is not there any more was removed meanwhile. */
+static int change(struct pfl_job *j, struct pfl_index *index)
+{
+    for (unsigned n = 0; n < PFL_JOB_CHANGES && pfl_job_next_trace(j); n++) {
+        int rc = change_one(j, index);
+
+        if (rc == 0)
+            j->changed++;
+        else if (rc == PFL_EPERM)
+            j->pinned++;
+        else if (rc != PFL_ENOENT)
+            return rc;
+    }
+    return 0;
+}
+
+static int look_up(struct pfl_job *j, struct pfl_index *index)
+{
+    int rc = pfl_index_get(index, j->request->get->trace, pfl_job_take_trace, j);
+
+    if (rc == 0 && j->trace.id[0] != '\0' && j->request->get->offset == 0)
+        rc = pfl_index_keep(index, j->trace.id, j->now_unix_ns + KEEP_NS);
+    return rc;
+}
+
+static int list_runs(struct pfl_job *j, struct pfl_index *index)
+{
+    int rc;
+
+    j->page_len = j->rows = j->seen = 0;
+    rc = pfl_index_list_runs(index, pfl_job_add_run, j);
+    j->skip += j->rows;
+    j->is_over = j->seen == j->skip;
+    return rc == PFL_ECLOSED ? 0 : rc;
+}
+
+/* What hosts say of each order of the page; orders for which there is no room are left for the
+ * next reply, if they are not the first. */
+static int list_states(struct pfl_job *j, struct pfl_index *index)
+{
+    struct pfl_job_order order;
+    size_t begin = 0;
+    uint64_t n = 0;
+    int rc = 0;
+
+    j->page_pos = j->extra_len = 0;
+    j->is_cut = false;
+    while (rc == 0 && pfl_job_next_order(j, &order)) {
+        size_t extra_len = j->extra_len;
+
+        rc = pfl_index_list_host_states(index, order.orderer, order.name, pfl_job_add_state, j);
+        rc = rc == PFL_ECLOSED ? 0 : rc;
+        if (j->is_cut && n != 0) {
+            j->extra_len = extra_len;
+            j->page_len = begin;
+            j->rows = n;
+            j->is_over = false;
+            break;
+        }
+        begin = j->page_pos;
+        n++;
+    }
+    return rc;
+}
+
+static int list_orders(struct pfl_job *j, struct pfl_index *index)
+{
+    int rc;
+
+    j->page_len = j->rows = j->seen = 0;
+    rc = pfl_index_list_orders(index, pfl_job_add_order, j);
+    j->is_over = j->seen == j->skip + j->rows;
+    if (rc == 0 || rc == PFL_ECLOSED)
+        rc = list_states(j, index);
+    j->skip += j->rows;
+    return rc;
+}
+
+struct count {
+    const char *orderer;
+    const char *name;
+    unsigned own;
+    unsigned all;
+    size_t bytes;
+};
+
+static bool on_order(void *user, const struct pfl_index_order *order)
+{
+    struct count *c = user;
+    bool is_own = strcmp(order->orderer, c->orderer) == 0;
+
+    if (is_own && strcmp(order->name, c->name) == 0)
+        return true; /* it is replaced */
+    c->own += is_own;
+    c->all++;
+    c->bytes += order->order.len;
+    return true;
+}
+
+static int put_order(struct pfl_job *j, struct pfl_index *index)
+{
+    const Perfleet__Order *order = j->request->put_order;
+    struct count count = {.orderer = j->operator_name,
+                          .name = order->name,
+                          .bytes = protobuf_c_message_get_packed_size(&order->base)};
+    uint32_t generation;
+    int rc = pfl_index_list_orders(index, on_order, &count);
+
+    if (rc != 0)
+        return rc;
+    if (count.own >= PFL_JOB_ORDERS_OF_ONE || count.all >= PFL_JOB_ORDERS_MAX ||
+        count.bytes > PFL_JOB_ORDERS_SUM_BYTES) {
+        (void)snprintf(j->why, sizeof(j->why),
+                       "a collector has at most %u orders of one operator, %u of all, and %u MiB "
+                       "of them: remove some (perfleet order rm)",
+                       PFL_JOB_ORDERS_OF_ONE, PFL_JOB_ORDERS_MAX, PFL_JOB_ORDERS_SUM_BYTES >> 20);
+        return PFL_ELIMIT;
+    }
+    return pfl_index_put_order(index, j->operator_name, order, &generation);
+}
+
+static int set_order(struct pfl_job *j, struct pfl_index *index)
+{
+    int rc;
+
+    if (j->ask.kind == PFL_ASK_PUT_ORDER)
+        rc = put_order(j, index);
+    else if (j->ask.kind == PFL_ASK_REMOVE_ORDER)
+        rc = pfl_index_remove_order(index, j->operator_name, j->ask.order->name);
+    else
+        rc = pfl_index_pause_order(index, j->operator_name, j->ask.order->name,
+                                   j->ask.kind == PFL_ASK_PAUSE_ORDER);
+    j->changed = rc == 0;
+    return rc;
+}
+
+static int run_index(struct pfl_job *j, struct pfl_index *index)
+{
+    switch (j->step) {
+    case PFL_JOB_FIND:
+        return find(j, index);
+    case PFL_JOB_CHANGE:
+        return change(j, index);
+    case PFL_JOB_LOOK_UP:
+        return look_up(j, index);
+    case PFL_JOB_RUNS:
+        return list_runs(j, index);
+    case PFL_JOB_ORDERS:
+        return list_orders(j, index);
+    default:
+        return set_order(j, index);
+    }
+}
+
+/* ---- the store ---- */
+
+static bool on_data(void *user, struct pfl_span bytes)
+{
+    struct pfl_job *j = user;
+    size_t room = j->page_room - j->page_len;
+    size_t len = bytes.len < room ? bytes.len : room;
+
+    if (len != 0)
+        memcpy(j->page + j->page_len, bytes.data, len);
+    j->page_len += len;
+    return true;
+}
+
+static int read_piece(struct pfl_job *j, struct pfl_store *store)
+{
+    struct pfl_store_range range = {j->offset, j->left < j->page_room ? j->left : j->page_room};
+
+    j->page_len = 0;
+    return pfl_store_get(store, j->trace.key, &range, on_data, j);
+}
+
+static bool on_hashed(void *user, struct pfl_span bytes)
+{
+    struct pfl_job *j = user;
+
+    pfl_sha256_add(j->hash, bytes);
+    j->offset += bytes.len;
+    return true;
+}
+
+static int hash_piece(struct pfl_job *j, struct pfl_store *store)
+{
+    struct pfl_store_range range = {j->offset, PFL_JOB_HASH_BYTES};
+    uint64_t before = j->offset;
+    uint8_t sha256[PFL_SHA256_BYTES];
+    int rc = pfl_store_get(store, j->trace.key, &range, on_hashed, j);
+    bool is_end = rc != 0 || j->offset == before || j->offset >= j->trace.bytes;
+
+    if (!is_end)
+        return 0;
+    /* Ended in any case, so that the next one starts again. */
+    if (pfl_sha256_end(j->hash, sha256) != 0)
+        return PFL_ENOMEM;
+    j->is_sound = rc == 0 && j->offset == j->trace.bytes &&
+                  memcmp(sha256, j->trace.sha256, sizeof(sha256)) == 0;
+    if (j->offset < j->trace.bytes)
+        j->offset = j->trace.bytes; /* it is shorter: there is nothing more to read */
+    return rc;
+}
+
+static int make_link(struct pfl_job *j, struct pfl_store *store)
+{
+    int rc =
+        pfl_store_presign(store, j->trace.key, PFL_JOB_LINK_S, (char *)j->extra, j->extra_room);
+
+    j->extra_len = rc == 0 ? strlen((const char *)j->extra) : 0;
+    return rc;
+}
+
+static int run_store(struct pfl_job *j, struct pfl_store *store)
+{
+    if (j->step == PFL_JOB_READ)
+        return read_piece(j, store);
+    return j->step == PFL_JOB_HASH ? hash_piece(j, store) : make_link(j, store);
+}
+
+/* ---- both ---- */
+
+int pfl_work_prepare(struct pfl_job *job)
+{
+    return job->ask.kind == PFL_ASK_VERIFY ? pfl_sha256_new(&job->hash) : 0;
+}
+
+void pfl_work_release(struct pfl_job *job)
+{
+    pfl_sha256_free(job->hash);
+    job->hash = NULL;
+}
+
+void pfl_work_run(struct pfl_job *job, const struct pfl_work_engines *engines)
+{
+    bool is_index = pfl_job_is_of_index(job->step);
+
+    job->why[0] = '\0';
+    job->rc = is_index ? run_index(job, engines->index) : run_store(job, engines->store);
+    if (job->rc != 0 && job->why[0] == '\0')
+        (void)snprintf(job->why, sizeof(job->why), "%s",
+                       is_index ? pfl_index_get_error(engines->index) : pfl_store_get_error());
+}

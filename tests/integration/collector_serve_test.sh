@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2153,SC2154
+# What operators ask a collector for, on real processes: each sees what the policy gives; traces are found, fetched,
+# verified, pinned and removed; orders are kept; and a policy that takes a right back takes effect.
+# shellcheck disable=SC1091
+. "$(dirname "$0")/lib.sh"
+P=$BIN/perfleet
+
+make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+pki operator keeper
+pki operator guest
+tls_of() { TLS=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-$1.pem" --key "$WORK/pki/operator-$1.key"); }
+as() { # as OPERATOR COMMAND ARGS...
+    local TLS
+    tls_of "$1"
+    timeout 300 "$P" "$2" --relay "$RELAY" "${TLS[@]}" "${@:3}"
+}
+set_policy() { # set_policy RIGHTS-OF-GUESTS
+    cat >"$WORK/policy.pbtx" <<END
+rule { name: "me" operator: "me" host: "*" }
+rule { name: "keeper" operator: "keeper" host: "*" role: "collectors" }
+rule { name: "guests" operator: "guest" host: "*" label: "role=web" role: "guests" }
+role { name: "collectors" collect: true }
+role { name: "guests" $1 }
+END
+}
+set_policy "traces: true"
+MEETING=(--policy "$WORK/policy.pbtx")
+start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
+mkdir -m 700 "$WORK/store"
+
+# ---- two hosts with segments, and a collector that stores them
+start_host() { # start_host NAME ROLE
+    mkdir -p "$WORK/$1" "$WORK/spool-$1"
+    use_service "$1"
+    start "$1" "$BIN/perfleetd" --output-dir "$WORK/spool-$1"
+    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
+    start "example-$1" "$BIN/perfleet-example" --rate 1000
+    wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --segments-dir "$WORK/spool-$1" --label "role=$2"
+}
+start_collector() {
+    local TLS
+    tls_of keeper
+    start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" "${TLS[@]}"
+    COLLECTOR_PID=$STARTED
+}
+cat >"$WORK/cpu.pbtx" <<END
+name: "cpu"
+select { host: "*" }
+config { buffers { size_kb: 4096 fill_policy: RING_BUFFER } data_sources { config { name: "$EXAMPLE_SOURCE" } } }
+continuous { segment_ms: 1000 }
+END
+start_host web1 web || { check "the first host is there" false; finish; }
+start_host db1 db || { check "and the second" false; finish; }
+count_traces() { as "$1" traces --json "${@:2}" 2>/dev/null | grep -c '"id"'; }
+has_traces() { [ "$(count_traces "$1" "${@:3}")" -ge "$2" ]; } # has_traces OPERATOR N [OPTION...]
+
+check "without a collector there is none to ask" says 'no collector is connected' as me traces
+start_collector
+check "it serves" wait_for 20 grep -q 'serving: ' "$WORK/collector.log"
+check "it takes an order" says '^cpu: put' as me order put "$WORK/cpu.pbtx"
+check "traces of the first host are found" wait_for 120 has_traces me 3 --host web1
+check "and of the second" wait_for 120 has_traces me 3 --host db1
+running() { as me order show cpu | grep -c ' running '; }
+are_running() { [ "$(running)" -eq 2 ]; }
+check "what hosts do is shown" wait_for 60 are_running
+check "the order is removed" as me order rm cpu
+is_drained() { [ -z "$(ls "$WORK/spool-web1")" ] && [ -z "$(ls "$WORK/spool-db1")" ]; }
+check "the collector takes the rest" wait_for 120 is_drained
+
+# ---- who sees what
+check "a guest sees the host of his rule" has_traces guest 3
+check "and no other" says 'no traces' as guest traces --host db1
+ids() { as "$1" traces --json "${@:2}" | grep -o '"id": *"[^"]*"' | cut -d'"' -f4; }
+DB_ID=$(ids me --host db1 | head -n 1)
+WEB_ID=$(ids me --host web1 | head -n 1)
+check "nor by its id" says 'no trace is selected' as guest traces get "$DB_ID" -o "$WORK/none.pftrace"
+check "the keeper, who only collects, sees nothing" says 'policy gives you no traces' as keeper traces
+check "what is missing is said of all" says 'nothing missing' as me traces missing
+hosts_of() { as "$1" traces missing | grep ' unexplained$' | cut -d' ' -f1 | sort -u | xargs; }
+check "of both hosts" test "$(hosts_of me)" = "db1 web1"
+check "and to the guest of one" test "$(hosts_of guest)" = web1
+
+# ---- bytes
+check "traces of both hosts come as one" as me traces get --order cpu -o "$WORK/all.pftrace"
+check "which opens" $CHECK "$WORK/all.pftrace" --min-packets 10
+check "one trace comes" as guest traces get "$WEB_ID" -o "$WORK/one.pftrace"
+check "and opens" $CHECK "$WORK/one.pftrace" --min-packets 1
+check "a folder has no links" says 'no links' as me traces get "$WEB_ID" --url
+check "all are as they were" says '^[1-9][0-9]* traces verified' as me traces verify
+FILE=$(find "$WORK/store/v1" -name "$WEB_ID.pftrace")
+check "a trace has its file" test -s "$FILE"
+cat "$FILE" >"$WORK/saved"
+cat "$FILE" >"$WORK/altered"
+printf X | dd of="$WORK/altered" bs=1 seek=10 conv=notrunc status=none
+mv -f "$WORK/altered" "$FILE"
+check "one that was altered is named" says "$WEB_ID" as me traces verify
+check "that is exit 3" exits_with 3 as me traces verify --host web1
+mv -f "$WORK/saved" "$FILE"
+
+# ---- pins and removal
+check "a guest may not pin" says 'policy gives you no manage_traces' as guest traces pin "$WEB_ID" --reason mine
+check "who may pins" says '^1 traces pinned' as me traces pin "$WEB_ID" --reason "the outage"
+check "others see why" says 'pinned: "?the outage' as guest traces
+check "it is the operator's own name" says '"pinned_by": *"me"' as me traces --json --host web1
+check "what is pinned is not removed" says '1 are pinned' as me traces rm "$WEB_ID"
+check "it is unpinned" says '^1 traces unpinned' as me traces unpin "$WEB_ID"
+check "and removed" says '^1 traces removed' as me traces rm "$WEB_ID"
+check "it is not found any more" says 'no trace is selected' as me traces get "$WEB_ID" -o "$WORK/none.pftrace"
+check "and nothing is missing: it was stored" says 'nothing missing' as me traces missing
+check "the log has the removal" grep -q 'operator-changed: operator=me request=remove .*changed=1' "$WORK/collector.log"
+check "and the refusal" grep -q 'operator-refused: operator=guest request=pin .*status=403' "$WORK/collector.log"
+
+# ---- orders
+order() {
+    printf 'name: "%s"\nselect { label: "role=%s" }\npreset: "sched"\ncontinuous { }\n' "$1" "$2" >"$WORK/put.pbtx"
+    as "${3:-me}" order put "$WORK/put.pbtx"
+}
+check "there are no orders" says '^no orders$' as me order list
+check "an order is put" says '^night: put' order night none
+check "it is in the list" says '^night +me +continuous' as me order list
+check "a guest may not put one" says 'policy gives you no order' order mine web guest
+check "but sees them" says '^night +me ' as guest order list
+check "and may not remove another's" says 'policy gives you no order' as guest order rm night
+check "it is paused" as me order pause night
+check "which is shown" says 'night of me: continuous, generation [0-9]+, paused' as me order show night
+check "and resumed" as me order resume night
+check "it is removed" as me order rm night
+check "and not there any more" says 'no such order' as me order rm night
+
+# ---- another policy, another life
+set_policy "data_source: \"none\""
+kill -HUP "$MEETING_PID"
+check "a right that is taken back is gone" wait_for 60 says 'policy gives you no traces' as guest traces
+kill -9 "$COLLECTOR_PID"
+wait_for 20 is_gone "$COLLECTOR_PID"
+start_collector
+check "after kill -9 of the collector it is asked again" wait_for 60 has_traces me 3
+kill -9 "$MEETING_PID"
+start_meeting "$RELAY"
+check "and after that of the relay" wait_for 60 has_traces me 3
+kill -TERM "$COLLECTOR_PID"
+wait "$COLLECTOR_PID"
+ENDED=$?
+check "SIGTERM ends it with 0" test "$ENDED" -eq 0
+finish

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests for orders, and for what is missing, against a real index. */
+#include "tests/unit/collector/serve/job_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/order/order.h"
+#include "proto/unpack.h"
+#include "tests/support/sweep.h"
+
+#define CONFIG                                                                                     \
+    "config { buffers { size_kb: 1024 } data_sources { config { name: \"track_event\" } } } "
+
+/* ---- what is missing ---- */
+
+static void missing(void)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__Empty empty = PERFLEET__COLLECTOR_REQUEST__EMPTY__INIT;
+
+    q.missing = &empty;
+    world_ask(&q);
+    assert_int_equal(world_status(), 0);
+}
+
+static void runs_are_those_of_hosts_that_may_be_seen(void **state)
+{
+    (void)state;
+    world_store_web(1, 1);
+    world_store_web(4, 1);
+    world_store(&(struct world_trace){"web1", "role=web", 2, 0, 2, NULL});
+    world_store_db(1);
+    missing();
+    assert_int_equal(world_last()->n_missing, 0); /* no relay says which labels the hosts have */
+    world_know("web1", "role=web", true);
+    world_know("db1", "role=db", true);
+    missing();
+    assert_int_equal(world_last()->n_missing, 1);
+    assert_string_equal(world_last()->missing[0]->host, "web1");
+    assert_int_equal(world_last()->missing[0]->first, 1);
+    assert_int_equal(world_last()->missing[0]->last, 4);
+    assert_int_equal(world_last()->missing[0]->stored, 2);
+    assert_int_equal(world_last()->missing[0]->in_gaps, 1);
+    assert_int_equal(world_last()->missing[0]->holes, 1);
+}
+
+/* ---- orders ---- */
+
+static void put_order(const char *name)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    char why[PFL_ORDER_WHY_BYTES] = "";
+    Perfleet__Order *order = NULL;
+    char words[512];
+
+    (void)snprintf(words, sizeof(words),
+                   "name: \"%s\" select { label: \"role=web\" } " CONFIG "continuous { }", name);
+    if (pfl_order_parse(pfl_span_of(words, strlen(words)), PFL_ORDER_PLAIN, &order, why) != 0)
+        fail_msg("%s", why);
+    q.put_order = order;
+    world_ask(&q);
+    pfl_proto_free(&order->base);
+}
+
+enum verb { SHOW, PAUSE, RESUME, REMOVE };
+
+static void refer(enum verb verb, const char *name)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__OrderRef ref = PERFLEET__COLLECTOR_REQUEST__ORDER_REF__INIT;
+
+    ref.name = world_text(name);
+    if (verb == SHOW)
+        q.show_order = &ref;
+    else if (verb == PAUSE)
+        q.pause_order = &ref;
+    else if (verb == RESUME)
+        q.resume_order = &ref;
+    else
+        q.remove_order = &ref;
+    world_ask(&q);
+}
+
+static void put_anothers(const char *name)
+{
+    Perfleet__Order order = PERFLEET__ORDER__INIT;
+    uint32_t generation;
+
+    order.name = world_text(name);
+    assert_int_equal(pfl_index_put_order(world.engines.index, "bob", &order, &generation), 0);
+}
+
+static void an_order_is_put_shown_paused_and_removed(void **state)
+{
+    (void)state;
+    refer(SHOW, "web");
+    assert_int_equal(world_last()->n_order, 0);
+    put_order("web");
+    assert_int_equal(world_status(), 0);
+    put_order("web");
+    refer(SHOW, "web");
+    assert_int_equal(world_last()->n_order, 1);
+    assert_string_equal(world_last()->order[0]->orderer, "ann");
+    assert_int_equal(world_last()->order[0]->generation, 2);
+    assert_non_null(world_last()->order[0]->order->config);
+    assert_non_null(world_last()->order[0]->order->continuous);
+    assert_false(world_last()->order[0]->order->paused);
+    refer(PAUSE, "web");
+    assert_int_equal(world_status(), 0);
+    refer(SHOW, "web");
+    assert_true(world_last()->order[0]->order->paused);
+    refer(RESUME, "web");
+    refer(SHOW, "web");
+    assert_false(world_last()->order[0]->order->paused);
+    refer(REMOVE, "web");
+    assert_int_equal(world_status(), 0);
+    refer(REMOVE, "web");
+    assert_int_equal(world_status(), 404);
+    refer(PAUSE, "web");
+    assert_int_equal(world_status(), 404);
+}
+
+static void a_list_of_orders_has_all_without_configs(void **state)
+{
+    (void)state;
+    put_order("web");
+    put_order("db");
+    put_anothers("web");
+    refer(SHOW, "");
+    assert_int_equal(world.replies_len, 1);
+    assert_int_equal(world_last()->n_order, 3);
+    assert_string_equal(world_last()->order[0]->order->name, "db");
+    assert_null(world_last()->order[0]->order->config);
+    assert_non_null(world_last()->order[0]->order->continuous);
+    assert_string_equal(world_last()->order[2]->orderer, "bob");
+    refer(SHOW, "web"); /* the own one */
+    assert_int_equal(world_last()->n_order, 1);
+    assert_string_equal(world_last()->order[0]->orderer, "ann");
+    refer(REMOVE, "web");
+    refer(SHOW, "");
+    assert_int_equal(world_last()->n_order, 2);
+}
+
+static void an_operator_has_so_many_orders(void **state)
+{
+    char name[16];
+
+    (void)state;
+    for (unsigned i = 0; i < PFL_JOB_ORDERS_OF_ONE; i++) {
+        (void)snprintf(name, sizeof(name), "o%u", i);
+        put_order(name);
+        assert_int_equal(world_status(), 0);
+    }
+    put_order("one-more");
+    assert_int_equal(world_status(), 400);
+    assert_non_null(strstr(world_last()->why, "at most 64 orders"));
+    put_order("o3"); /* replaces */
+    assert_int_equal(world_status(), 0);
+}
+
+static void say(const char *host, const char *name, size_t why_len)
+{
+    static char why[60001];
+    Perfleet__HostOrderState state = PERFLEET__HOST_ORDER_STATE__INIT;
+    const struct pfl_index_state_of_order of = {name, &state};
+
+    memset(why, 'y', sizeof(why));
+    why[why_len] = '\0';
+    state.has_state = 1;
+    state.state = PERFLEET__HOST_ORDER_STATE__STATE__RUNNING;
+    state.why = why;
+    assert_int_equal(pfl_index_set_host_state(world.engines.index, host, "ann", &of), 0);
+}
+
+static void hosts_of_an_order_are_those_that_may_be_seen(void **state)
+{
+    (void)state;
+    put_order("web");
+    say("db1", "web", 1);
+    say("web1", "web", 1);
+    say("web2", "web", 1);
+    world_know("web1", "role=web", true);
+    world_know("web2", "role=web", false);
+    world_know("db1", "role=db", true);
+    refer(SHOW, "web");
+    assert_int_equal(world_last()->order[0]->n_host, 2);
+    assert_string_equal(world_last()->order[0]->host[0]->name, "web1");
+    assert_true(world_last()->order[0]->host[0]->is_connected);
+    assert_int_equal(world_last()->order[0]->host[0]->state->state,
+                     PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
+    assert_false(world_last()->order[0]->host[1]->is_connected);
+}
+
+/* Four orders of five hosts with 60 KB each: a reply has room for one. */
+static void orders_with_much_to_say_come_in_parts(void **state)
+{
+    char host[16];
+    char name[16];
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) {
+        (void)snprintf(host, sizeof(host), "web%u", i);
+        world_know(host, "role=web", true);
+    }
+    for (unsigned k = 0; k < 4; k++) {
+        (void)snprintf(name, sizeof(name), "o%u", k);
+        put_order(name);
+        for (unsigned i = 0; i < 5; i++) {
+            (void)snprintf(host, sizeof(host), "web%u", i);
+            say(host, name, 60000);
+        }
+    }
+    refer(SHOW, "");
+    assert_int_equal(world.replies_len, 4);
+    for (unsigned k = 0; k < 4; k++) {
+        assert_int_equal(world.replies[k]->n_order, 1);
+        assert_int_equal(world.replies[k]->order[0]->order->name[1], '0' + (int)k);
+        assert_int_equal(world.replies[k]->order[0]->n_host, 5);
+    }
+}
+
+static void without_the_right_no_order_is_put(void **state)
+{
+    (void)state;
+    pfl_scope_free(world.scope);
+    assert_int_equal(world_open_scope(""), 0);
+    put_order("web");
+    assert_int_equal(world_status(), 403);
+    assert_int_equal(world.steps[PFL_JOB_SET_ORDER], 0);
+}
+
+/* ---- the allocation sweep ---- */
+
+static int sweep_one(void *arg)
+{
+    int rc = world_run_request(arg);
+
+    world_drop_replies();
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    Perfleet__CollectorRequest show = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest lack = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__OrderRef ref = PERFLEET__COLLECTOR_REQUEST__ORDER_REF__INIT;
+    Perfleet__CollectorRequest__Empty empty = PERFLEET__COLLECTOR_REQUEST__EMPTY__INIT;
+
+    (void)state;
+    world_store_web(1, 100);
+    world_know("web1", "role=web", true);
+    put_order("web");
+    say("web1", "web", 3);
+    world_drop_replies();
+    show.show_order = &ref;
+    lack.missing = &empty;
+    pfl_sweep(sweep_one, &show, false);
+    pfl_sweep(sweep_one, &lack, false);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(runs_are_those_of_hosts_that_may_be_seen),
+        CASE(an_order_is_put_shown_paused_and_removed),
+        CASE(a_list_of_orders_has_all_without_configs),
+        CASE(an_operator_has_so_many_orders),
+        CASE(hosts_of_an_order_are_those_that_may_be_seen),
+        CASE(orders_with_much_to_say_come_in_parts),
+        CASE(without_the_right_no_order_is_put),
+        CASE(every_allocation_may_fail),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    pfl_sweep_assert_no_leak();
+    return failed;
+}

@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests for traces against a real store and a real index, step by step. */
+#include "tests/unit/collector/serve/job_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/sweep.h"
+
+/* ---- lists ---- */
+
+static void a_list_has_what_the_policy_lets_the_operator_see(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    char *invisible[1];
+    char id[PFL_INDEX_ID_BYTES];
+
+    (void)state;
+    q.list = &query;
+    world_ask(&q);
+    assert_int_equal(world_count_traces(), 0);
+    world_store_web(1, 10);
+    (void)snprintf(id, sizeof(id), "%s", world_store_db(1));
+    world_store(&(struct world_trace){"web1", "role=web", 2, 0, 3, NULL});
+    world_ask(&q);
+    assert_int_equal(world.replies_len, 1);
+    assert_int_equal(world_count_traces(), 2);
+    assert_string_equal(world.replies[0]->trace[0]->segment->host, "web1");
+    assert_non_null(world.replies[0]->trace[0]->segment->gap);
+    assert_string_equal(world.replies[0]->trace[1]->segment->label[0], "role=web");
+    assert_false(world.replies[0]->has_cursor);
+    invisible[0] = id;
+    query.id = invisible;
+    query.n_id = 1;
+    world_ask(&q);
+    assert_int_equal(world_count_traces(), 0);
+}
+
+/* Each has some 2 KiB: a page holds a part of them. */
+static void a_list_in_parts_misses_none(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    char source[2001];
+    uint32_t number = 0;
+
+    (void)state;
+    memset(source, 's', sizeof(source) - 1);
+    source[sizeof(source) - 1] = '\0';
+    for (uint32_t i = 1; i <= 300; i++)
+        world_store(&(struct world_trace){"web1", "role=web", i, 1, 0, source});
+    q.list = &query;
+    query.oldest_first = query.has_oldest_first = 1;
+    world_ask(&q);
+    assert_in_range(world.replies_len, 2, 20);
+    for (size_t i = 0; i < world.replies_len; i++) {
+        for (size_t k = 0; k < world.replies[i]->n_trace; k++)
+            assert_int_equal(world.replies[i]->trace[k]->segment->number, ++number);
+    }
+    assert_int_equal(number, 300);
+    assert_false(world_last()->has_cursor);
+}
+
+static void a_cursor_continues_after_the_limit(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    uint8_t cursor[PFL_INDEX_CURSOR_BYTES];
+
+    (void)state;
+    for (uint32_t i = 1; i <= 5; i++)
+        world_store_web(i, 1);
+    q.list = &query;
+    query.has_limit = 1;
+    query.limit = 3;
+    world_ask(&q);
+    assert_int_equal(world_count_traces(), 3);
+    assert_int_equal(world.replies[0]->trace[0]->segment->number, 5);
+    assert_true(world_last()->has_cursor && world_last()->cursor.len <= sizeof(cursor));
+    memcpy(cursor, world_last()->cursor.data, world_last()->cursor.len);
+    query.has_after = 1;
+    query.after = (ProtobufCBinaryData){world_last()->cursor.len, cursor};
+    world_ask(&q);
+    assert_int_equal(world_count_traces(), 2);
+    assert_int_equal(world.replies[0]->trace[1]->segment->number, 1);
+    assert_false(world_last()->has_cursor);
+    cursor[0] = 9;
+    world_ask(&q);
+    assert_int_equal(world_status(), 400);
+}
+
+static void traces_are_found_by_their_ids(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    char list[3][PFL_INDEX_ID_BYTES];
+    char *all[] = {list[0], list[1], list[2], world_text("01JD0000000000000000000000")};
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++)
+        (void)snprintf(list[i], sizeof(list[i]), "%s", world_store_web(i + 1, 1));
+    q.list = &query;
+    query.id = all;
+    query.n_id = 4;
+    world_ask(&q);
+    assert_int_equal(world_count_traces(), 3);
+    assert_string_equal(world.replies[0]->trace[2]->id, list[2]);
+}
+
+/* ---- bytes ---- */
+
+static void get(const char *id, uint64_t offset, uint64_t length)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__Get part = PERFLEET__COLLECTOR_REQUEST__GET__INIT;
+
+    q.get = &part;
+    part.trace = world_text(id);
+    part.has_offset = part.has_length = 1;
+    part.offset = offset;
+    part.length = length;
+    world_ask(&q);
+}
+
+static void assert_data(uint64_t offset, uint64_t length)
+{
+    uint64_t at = offset;
+
+    assert_int_equal(world_status(), 0);
+    for (size_t i = 0; i < world.replies_len; i++) {
+        const ProtobufCBinaryData *data = &world.replies[i]->data;
+
+        assert_true(data->len <= PFL_JOB_PAGE_BYTES);
+        assert_true(at + data->len <= world.made.len);
+        assert_memory_equal(data->data, world.made.bytes + at, data->len);
+        at += data->len;
+    }
+    assert_int_equal(at - offset, length);
+}
+
+static void bytes_come_in_parts_and_in_order(void **state)
+{
+    const char *id = world_store_web(1, sizeof(world.made.bytes));
+
+    (void)state;
+    get(id, 0, 0);
+    assert_data(0, sizeof(world.made.bytes));
+    assert_int_equal(world.replies_len, 3);
+    get(id, 1000, 300000);
+    assert_data(1000, 300000);
+    get(id, sizeof(world.made.bytes) - 5, 100);
+    assert_data(sizeof(world.made.bytes) - 5, 5);
+    get(id, sizeof(world.made.bytes), 100);
+    assert_data(sizeof(world.made.bytes), 0);
+    get(id, UINT64_MAX, UINT64_MAX);
+    assert_int_equal(world_status(), 0);
+    assert_int_equal(world_last()->data.len, 0);
+}
+
+static bool on_kept(void *user, const struct pfl_index_row *row)
+{
+    *(uint64_t *)user = row->keep_unix_ns;
+    return true;
+}
+
+static void what_is_fetched_is_kept_for_a_day(void **state)
+{
+    const char *id = world_store_web(1, 10);
+    uint64_t keep_unix_ns = 0;
+
+    (void)state;
+    get(id, 5, 0);
+    assert_int_equal(pfl_index_get(world.engines.index, id, on_kept, &keep_unix_ns), 0);
+    assert_int_equal(keep_unix_ns, 0);
+    get(id, 0, 0);
+    assert_data(0, 10);
+    assert_int_equal(pfl_index_get(world.engines.index, id, on_kept, &keep_unix_ns), 0);
+    assert_int_equal(keep_unix_ns, WORLD_NOW + 86400 * WORLD_S);
+}
+
+static void what_is_not_there_has_no_bytes(void **state)
+{
+    char db[PFL_INDEX_ID_BYTES];
+    const char *id;
+
+    (void)state;
+    get("01JD0000000000000000000000", 0, 0);
+    assert_int_equal(world_status(), 404);
+    (void)snprintf(db, sizeof(db), "%s", world_store_db(1));
+    get(db, 0, 0);
+    assert_int_equal(world_status(), 404); /* as if there were none */
+    assert_string_equal(world_last()->why, "there is no such trace");
+    id = world_store(&(struct world_trace){"web1", "role=web", 1, 0, 1, NULL});
+    get(id, 0, 0);
+    assert_int_equal(world_status(), 404);
+    id = world_store_web(2, 10);
+    assert_int_equal(pfl_store_delete(world.engines.store, world.made.place.key), 0);
+    get(id, 0, 0);
+    assert_int_equal(world_status(), 404);
+    assert_non_null(strstr(world_last()->why, "not in the store"));
+}
+
+static void an_object_that_is_shorter_is_a_failure(void **state)
+{
+    const char *id = world_store_web(1, 100);
+
+    (void)state;
+    assert_int_equal(pfl_store_put_all(world.put, world.made.place.key, pfl_span_of("short", 5)),
+                     0);
+    get(id, 0, 0);
+    assert_int_equal(world_status(), 500);
+}
+
+static void a_folder_has_no_links(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+
+    (void)state;
+    q.presign = &query;
+    query.has_begin_unix_ns = 1;
+    query.begin_unix_ns = 1;
+    world_ask(&q);
+    assert_int_equal(world_status(), 0); /* there is nothing */
+    world_store_web(1, 10);
+    world_ask(&q);
+    assert_int_equal(world_status(), 501);
+}
+
+static void verify(void)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+
+    q.verify = &query;
+    world_ask(&q);
+    assert_int_equal(world_status(), 0);
+}
+
+static void verify_lists_what_is_not_as_it_was(void **state)
+{
+    (void)state;
+    world_store_web(1, sizeof(world.made.bytes));
+    world_store_web(2, 0);
+    world_store_db(1);
+    world_store(&(struct world_trace){"web1", "role=web", 3, 0, 3, NULL});
+    verify();
+    assert_int_equal(world_last()->count, 2);
+    assert_int_equal(world_count_traces(), 0);
+    world_store_web(4, 100); /* altered */
+    world.made.bytes[50] ^= 1;
+    assert_int_equal(
+        pfl_store_put_all(world.put, world.made.place.key, pfl_span_of(world.made.bytes, 100)), 0);
+    world_store_web(5, 100); /* cut */
+    assert_int_equal(
+        pfl_store_put_all(world.put, world.made.place.key, pfl_span_of(world.made.bytes, 99)), 0);
+    world_store_web(6, 100); /* gone */
+    assert_int_equal(pfl_store_delete(world.engines.store, world.made.place.key), 0);
+    world_store_web(7, 100);
+    verify();
+    assert_int_equal(world_last()->count, 3);
+    assert_int_equal(world_count_traces(), 3);
+    assert_int_equal(world.replies_len, 4);
+    assert_int_equal(world.replies[0]->trace[0]->segment->number, 6);
+    assert_int_equal(world.replies[2]->trace[0]->segment->number, 4);
+}
+
+/* ---- changes ---- */
+
+/* Moments inside the first one and at the beginning of the last one. */
+static Perfleet__TraceQuery query_of_numbers(uint32_t first, uint32_t last_number)
+{
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+
+    query.has_begin_unix_ns = query.has_end_unix_ns = 1;
+    query.begin_unix_ns = WORLD_T0 + first * WORLD_S + 1;
+    query.end_unix_ns = WORLD_T0 + last_number * WORLD_S + 1;
+    return query;
+}
+
+static void pin(Perfleet__TraceQuery query)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__PinRequest part = PERFLEET__COLLECTOR_REQUEST__PIN_REQUEST__INIT;
+    Perfleet__StoredTrace__Pin what = PERFLEET__STORED_TRACE__PIN__INIT;
+
+    q.pin = &part;
+    part.what = &query;
+    part.pin = &what;
+    what.who = world_text("mallory");
+    what.reason = world_text("the outage");
+    world_ask(&q);
+}
+
+static void unpin(Perfleet__TraceQuery query)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+
+    q.unpin = &query;
+    world_ask(&q);
+}
+
+static void remove_traces(Perfleet__TraceQuery query)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+
+    q.remove = &query;
+    world_ask(&q);
+}
+
+static void list_all(void)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+
+    q.list = &query;
+    world_ask(&q);
+}
+
+static void a_pin_has_the_operators_own_name(void **state)
+{
+    (void)state;
+    world_store_web(1, 1);
+    world_store_web(2, 1);
+    pin(query_of_numbers(2, 2));
+    assert_int_equal(world_last()->count, 1);
+    list_all();
+    assert_string_equal(world_last()->trace[0]->pin->who, "ann");
+    assert_string_equal(world_last()->trace[0]->pin->reason, "the outage");
+    assert_null(world_last()->trace[1]->pin);
+    unpin(query_of_numbers(1, 2));
+    assert_int_equal(world_last()->count, 2);
+    list_all();
+    assert_null(world_last()->trace[0]->pin);
+}
+
+static bool on_deleted(void *user, const struct pfl_index_deleted *deleted)
+{
+    assert_string_equal(deleted->who, "ann");
+    (*(unsigned *)user)++;
+    return true;
+}
+
+static bool on_tombstone(void *user, const struct pfl_index_row *row)
+{
+    (void)row;
+    (*(unsigned *)user)++;
+    return true;
+}
+
+/* More than one step changes; what another operator alone may see stays. */
+static void what_is_removed_is_a_tombstone(void **state)
+{
+    unsigned deleted = 0;
+    unsigned tombstones = 0;
+
+    (void)state;
+    for (uint32_t i = 1; i <= 100; i++)
+        world_store_web(i, 1);
+    world_store_db(50);
+    remove_traces(query_of_numbers(1, 90));
+    assert_int_equal(world_status(), 0);
+    assert_int_equal(world_last()->count, 90);
+    assert_true(world.steps[PFL_JOB_CHANGE] > 1);
+    list_all();
+    assert_int_equal(world_count_traces(), 10);
+    assert_int_equal(pfl_index_list_deleted(world.engines.index, 0, on_deleted, &deleted), 0);
+    assert_int_equal(deleted, 90);
+    assert_int_equal(pfl_index_find_state(world.engines.index, PFL_INDEX_TOMBSTONE,
+                                          UINT64_C(1) << 62, on_tombstone, &tombstones),
+                     0);
+    assert_int_equal(tombstones, 90);
+}
+
+static void what_is_pinned_stays_and_is_said(void **state)
+{
+    (void)state;
+    for (uint32_t i = 1; i <= 4; i++)
+        world_store_web(i, 1);
+    pin(query_of_numbers(2, 3));
+    remove_traces(query_of_numbers(1, 4));
+    assert_int_equal(world_status(), 409);
+    assert_non_null(strstr(world_last()->why, "2 traces are removed; 2 are pinned"));
+    list_all();
+    assert_int_equal(world_count_traces(), 2);
+}
+
+static void a_limit_holds_for_changes(void **state)
+{
+    Perfleet__TraceQuery query = query_of_numbers(1, 9);
+
+    (void)state;
+    for (uint32_t i = 1; i <= 5; i++)
+        world_store_web(i, 1);
+    query.has_limit = 1;
+    query.limit = 2;
+    remove_traces(query);
+    assert_int_equal(world_last()->count, 2);
+    list_all();
+    assert_int_equal(world_count_traces(), 3);
+}
+
+/* ---- refusals and failures ---- */
+
+static void what_the_policy_does_not_give_is_refused(void **state)
+{
+    (void)state;
+    pfl_scope_free(world.scope);
+    assert_int_equal(world_open_scope(""), 0);
+    world_store_web(1, 1);
+    list_all();
+    assert_int_equal(world_status(), 403);
+    assert_int_equal(world_count_traces(), 0);
+}
+
+static void a_step_that_cannot_be_done_is_said(void **state)
+{
+    static const enum pfl_job_step steps[] = {PFL_JOB_FIND, PFL_JOB_CHANGE};
+
+    (void)state;
+    world_store_web(1, 1);
+    for (size_t i = 0; i < 2; i++) {
+        world.fail_at = steps[i];
+        remove_traces(query_of_numbers(1, 1));
+        assert_int_equal(world_status(), 503);
+    }
+    world.fail_at = PFL_JOB_READ;
+    get(world.made.place.id, 0, 0);
+    assert_int_equal(world_status(), 503);
+    world.fail_at = PFL_JOB_WAIT;
+    list_all();
+    assert_int_equal(world_count_traces(), 1);
+}
+
+static void what_is_no_request_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(world_run_packed(pfl_span_of("\x0a", 1)), PFL_EPARSE);
+    assert_int_equal(world_run_packed(pfl_span_of("", 0)), 0);
+    assert_int_equal(world_status(), 400);
+}
+
+static void an_empty_part_says_that_work_goes_on(void **state)
+{
+    struct pfl_buf out;
+    const struct pfl_job job = {.id = 9};
+
+    (void)state;
+    world_drop_replies();
+    pfl_buf_init(&out, 1024);
+    assert_int_equal(pfl_job_reply_empty(&job, &out), 0);
+    assert_int_equal(pfl_job_reply_refusal(10, 429, "too many", &out), 0);
+    assert_int_equal(world_read_replies(&out), 0);
+    assert_int_equal(world.replies_len, 2);
+    assert_int_equal(world.replies[0]->id, 9);
+    assert_true(world.replies[0]->has_more);
+    assert_int_equal(world.replies[1]->status, 429);
+    assert_false(world.replies[1]->has_more);
+    pfl_buf_fini(&out);
+    pfl_buf_init(&out, 8);
+    assert_int_equal(pfl_job_reply_refusal(10, 429, "too many", &out), PFL_ELIMIT);
+    assert_int_equal(out.len, 0);
+    pfl_buf_fini(&out);
+}
+
+/* ---- the allocation sweep ---- */
+
+static int sweep_one(void *arg)
+{
+    int rc = world_run_request(arg);
+
+    world_drop_replies();
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    Perfleet__CollectorRequest find = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest check = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest read = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__Get part = PERFLEET__COLLECTOR_REQUEST__GET__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+
+    (void)state;
+    world_store_web(1, 100);
+    find.list = &query;
+    check.verify = &query;
+    read.get = &part;
+    part.trace = world.made.place.id;
+    pfl_sweep(sweep_one, &find, false);
+    pfl_sweep(sweep_one, &check, false);
+    pfl_sweep(sweep_one, &read, false);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_list_has_what_the_policy_lets_the_operator_see),
+        CASE(a_list_in_parts_misses_none),
+        CASE(a_cursor_continues_after_the_limit),
+        CASE(traces_are_found_by_their_ids),
+        CASE(bytes_come_in_parts_and_in_order),
+        CASE(what_is_fetched_is_kept_for_a_day),
+        CASE(what_is_not_there_has_no_bytes),
+        CASE(an_object_that_is_shorter_is_a_failure),
+        CASE(a_folder_has_no_links),
+        CASE(verify_lists_what_is_not_as_it_was),
+        CASE(a_pin_has_the_operators_own_name),
+        CASE(what_is_removed_is_a_tombstone),
+        CASE(what_is_pinned_stays_and_is_said),
+        CASE(a_limit_holds_for_changes),
+        CASE(what_the_policy_does_not_give_is_refused),
+        CASE(a_step_that_cannot_be_done_is_said),
+        CASE(what_is_no_request_is_refused),
+        CASE(an_empty_part_says_that_work_goes_on),
+        CASE(every_allocation_may_fail),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    pfl_sweep_assert_no_leak();
+    return failed;
+}
