@@ -174,6 +174,14 @@ static int open_engines(struct daemon *d, const struct pfl_collector_conf *conf)
     return pfl_engines_open(&engines, &d->engines);
 }
 
+static void on_visited(void *user, const char *host)
+{
+    const struct daemon *d = user;
+
+    if (d->rollout != NULL)
+        pfl_rollout_port_on_visited(d->rollout, host);
+}
+
 static int open_pull(struct daemon *d, const struct pfl_collector_conf *conf)
 {
     struct pfl_pull_conf pull = {
@@ -183,6 +191,8 @@ static int open_pull(struct daemon *d, const struct pfl_collector_conf *conf)
         .visits_max = conf->max_visits,
         .newest_first = conf->newest_first,
         .newest_first_len = conf->newest_first_len,
+        .on_visited = on_visited,
+        .user = d,
     };
 
     return pfl_pull_open(&pull, &d->pull);

@@ -52,7 +52,9 @@ struct pfl_rollout_host {
     bool is_changed;     /* during the turn */
     bool is_refreshed;   /* the turn puts all again */
     bool is_lost;        /* waits for a stream: no change ends the wait */
+    bool is_visited;     /* its segments were taken since the last turn */
     uint64_t due_ms;     /* while waiting */
+    uint64_t turn_ms;    /* when the last turn that ended well did */
     uint64_t refresh_ms; /* when all is put again; 0: it was not asked yet */
     uint64_t done_hash;  /* what it had at the end of the last turn */
     struct pfl_backoff failures;
@@ -550,33 +552,53 @@ static void wake_due(struct pfl_rollout *r, enum place place, uint64_t now_ms)
 /* Without memory to know it, too. A host that reports no orders keeps none: it is not asked before
  * it should have one. */
 static bool has_reason(const struct pfl_rollout *r, const struct pfl_rollout_host *host,
-                       uint64_t now_unix_ms)
+                       const struct pfl_rollout_now *now)
 {
     struct pfl_wanted wanted;
     bool has_none;
     bool is_other;
+    bool is_old;
 
-    if (pfl_rollout_get_wanted(r, host, now_unix_ms, &wanted) != 0)
+    if (pfl_rollout_get_wanted(r, host, now->now_unix_ms, &wanted) != 0)
         return true;
     has_none = host->claim[0] == '\0' && wanted.len == 0;
     is_other = wanted.hash != host->done_hash || wanted.has_new_run || !host->is_asked;
+    is_old = host->is_visited && wanted.len != 0 &&
+             now->now_ms >= host->turn_ms + PFL_ROLLOUT_VISITED_MS;
     pfl_wanted_fini(&wanted);
     return !has_none &&
-           (is_other || host->is_refreshed || strcmp(host->claim, host->seen_claim) != 0);
+           (is_other || is_old || host->is_refreshed || strcmp(host->claim, host->seen_claim) != 0);
 }
 
 static void rest(struct pfl_rollout *r, struct pfl_rollout_host *host)
 {
+    uint64_t look_ms = host->turn_ms + PFL_ROLLOUT_VISITED_MS;
+
     host->due_ms = host->refresh_ms != 0 ? host->refresh_ms : UINT64_MAX;
+    if (host->is_visited && look_ms < host->due_ms)
+        host->due_ms = look_ms;
     move(r, host, PLACE_IDLE);
 }
 
-static void rest_without_turn(struct pfl_rollout *r, struct pfl_rollout_host *host)
+void pfl_rollout_on_visited(struct pfl_rollout *self, const char *name)
+{
+    struct pfl_rollout_host *host = *find(self, name);
+
+    if (host == NULL)
+        return;
+    host->is_visited = true;
+    if (host->place == PLACE_IDLE)
+        rest(self, host);
+}
+
+static void rest_without_turn(struct pfl_rollout *r, struct pfl_rollout_host *host, uint64_t now_ms)
 {
     if (host->is_refreshed) { /* with its next turn */
         host->is_void = true;
         host->refresh_ms = 0;
     }
+    if (host->turn_ms + PFL_ROLLOUT_VISITED_MS <= now_ms) /* it should have no orders */
+        host->is_visited = false;
     rest(r, host);
 }
 
@@ -596,12 +618,12 @@ struct pfl_rollout_host *pfl_rollout_take(struct pfl_rollout *self,
         host = PFL_CONTAINER_OF(self->lists[PLACE_READY].next, struct pfl_rollout_host, node);
         host->is_refreshed =
             host->is_void || (host->refresh_ms != 0 && host->refresh_ms <= now->now_ms);
-        if (!has_reason(self, host, now->now_unix_ms)) {
-            rest_without_turn(self, host);
+        if (!has_reason(self, host, now)) {
+            rest_without_turn(self, host, now->now_ms);
             continue;
         }
         drop_given(host, now->now_unix_ms);
-        host->is_changed = host->is_void = false;
+        host->is_changed = host->is_void = host->is_visited = false;
         memcpy(host->turn_claim, host->claim, sizeof(host->turn_claim));
         move(self, host, PLACE_TURN);
         return host;
@@ -630,6 +652,7 @@ static void finish(struct pfl_rollout *r, struct pfl_rollout_host *host,
     host->failures.failures = 0;
     host->is_asked = true;
     host->is_lost = false;
+    host->turn_ms = now_ms;
     host->done_hash = result->wanted_hash;
     memcpy(host->seen_claim, host->turn_claim, sizeof(host->seen_claim));
     if (result->has_put) /* what became of it */

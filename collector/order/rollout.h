@@ -11,8 +11,9 @@
  *
  * A host has a turn when it was not asked since it came, when the hash of its orders is another one
  * than at the end of the last turn, when it should have other orders than then, when the policy may
- * be another one, and every PFL_ROLLOUT_REFRESH_MS. The hash covers the orders of all collectors:
- * it says only that something changed, and the host's answer in a turn says what.
+ * be another one, after its segments were taken, and every PFL_ROLLOUT_REFRESH_MS. The hash covers
+ * the orders of all collectors and their states: it says only that something changed, and the
+ * host's answer in a turn says what.
  */
 #ifndef PFL_COLLECTOR_ORDER_ROLLOUT_H
 #define PFL_COLLECTOR_ORDER_ROLLOUT_H
@@ -29,6 +30,7 @@
 #define PFL_ROLLOUT_LOOK_MS     5000u /* after a put the host is asked what became of it */
 #define PFL_ROLLOUT_WAIT_MAX_MS 600000u
 #define PFL_ROLLOUT_OTHERS_MS   30000u /* hosts that another collector has are asked for so often */
+#define PFL_ROLLOUT_VISITED_MS  30000u /* hosts whose segments are taken are asked so often */
 
 struct pfl_rollout;
 struct pfl_rollout_host; /* borrowed by whom took it, until it is given back */
@@ -56,6 +58,8 @@ struct pfl_rollout_state {
 PFL_MUST_USE int pfl_rollout_set_host(struct pfl_rollout *self,
                                       const struct pfl_rollout_state *state);
 void pfl_rollout_forget_relay(struct pfl_rollout *self, unsigned relay);
+/* Segments of that host were taken: it is behind by less than it said. */
+void pfl_rollout_on_visited(struct pfl_rollout *self, const char *name);
 const char *pfl_rollout_host_get_name(const struct pfl_rollout_host *host);
 /* The next one after `after` that has it connected; PFL_ROLLOUT_RELAYS_MAX: none. */
 unsigned pfl_rollout_host_get_relay(const struct pfl_rollout_host *host, unsigned after);

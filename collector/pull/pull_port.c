@@ -448,6 +448,8 @@ static void add_figures(struct pfl_pull *p, struct slot *s)
         pfl_log_info("segments-stored", "host=%s segments=%llu bytes=%llu gaps=%llu",
                      pfl_queued_host_get_name(s->host), (unsigned long long)f->stored,
                      (unsigned long long)f->stored_bytes, (unsigned long long)f->gaps);
+    if (f->released != 0 && !p->is_stopped)
+        p->conf.on_visited(p->conf.user, pfl_queued_host_get_name(s->host));
 }
 
 static void finish(struct slot *s)

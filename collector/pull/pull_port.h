@@ -17,6 +17,8 @@ struct pfl_pull_conf {
     unsigned visits_max;         /* at most PFL_HOST_QUEUE_VISITS_MAX */
     char *const *newest_first;   /* classes; borrowed */
     size_t newest_first_len;
+    void (*on_visited)(void *user, const char *host); /* segments of it were taken */
+    void *user;
 };
 
 PFL_MUST_USE int pfl_pull_open(const struct pfl_pull_conf *conf, struct pfl_pull **ret_pull);

@@ -20,11 +20,15 @@ MEETING=(--policy "$WORK/policy.pbtx")
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 mkdir -m 700 "$WORK/store"
 INDEX=sqlite:$WORK/store/index.sqlite
-start_host() { # start_host NAME LABEL: its service, an example, its agent
-    mkdir -p "$WORK/$1" "$WORK/spool-$1"
+start_service_of() {
     use_service "$1"
     start "$1" "$BIN/perfleetd" --output-dir "$WORK/spool-$1"
-    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
+    SERVICE_PID=$STARTED
+    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
+}
+start_host() { # start_host NAME LABEL: its service, an example, its agent
+    mkdir -p "$WORK/$1" "$WORK/spool-$1"
+    start_service_of "$1" || return
     start "example-$1" "$BIN/perfleet-example" --rate 1000
     wait_for_source "$EXAMPLE_SOURCE" 1 && start_host_agent "$1" "$2"
 }
@@ -55,6 +59,13 @@ has_file() { # has_file HOST: of an order that the agent keeps
 has_none() { ! has_file "$1"; }
 count_stored() { find "$WORK/store/v1" -path "*/$1/*.pftrace" 2>/dev/null | wc -l; }
 has_stored() { [ "$(count_stored "$1")" -ge "$2" ]; } # has_stored HOST N
+has_runs() { # has_runs ORDER N: of it, at each host
+    local host
+    for host in one two; do
+        [ "$(grep -rl --include='*.json' "\"order\": *\"$1\"" "$WORK/store/v1" | grep "/$host/" |
+            while read -r f; do grep -o '"incarnation": *"[^"]*"' "$f"; done | sort -u | wc -l)" -eq "$2" ] || return
+    done
+}
 more_come() { wait_for 120 has_stored "$1" $(($(count_stored "$1") + 2)); }
 state_is() { index states ann "$1" | grep -qE "^$2"; } # state_is ORDER REGEX
 
@@ -62,7 +73,7 @@ check "an order is put before there is a collector" \
     order web 'label: "role=web"' 'continuous { segment_ms: 1000 }'
 start_collector
 start_host one role=web || { check "the first host is there" false; finish; }
-ONE_PID=$AGENT_PID
+ONE_PID=$AGENT_PID SERVICE_ONE=$SERVICE_PID
 start_host two role=db || { check "and the second" false; finish; }
 check "segments of the host that fits come into the store" more_come one
 check "the index has what the host says" wait_for 30 state_is web 'one RUNNING 1'
@@ -109,6 +120,27 @@ kill -HUP "$MEETING_PID"
 check "and has them back when he may again" wait_for 60 has_file one
 index rm ann web
 check "an order that was removed is gone from the host" wait_for 60 has_none one
+
+# ---- what a host says of its orders comes while nobody changes them
+check "an order that each host runs once is put" order once '' 'once { duration_ms: 4000 segment_bytes: 1048576 }'
+check "the index says that it runs" wait_for 60 state_is once 'one RUNNING 1'
+check "and that it is over" wait_for 60 state_is once 'one ENDED 1'
+check "at the other host, too" wait_for 60 state_is once 'two ENDED 1'
+check "each ran it once" wait_for 60 has_runs once 1
+kill -9 "$COLLECTOR_PID"
+wait_for 20 is_gone "$COLLECTOR_PID"
+start_collector
+check "an order is put while the collector starts" order again '' 'continuous { segment_ms: 1000 }'
+check "it runs" wait_for 60 state_is again 'one RUNNING 1'
+check "what was over stays so" state_is once 'one ENDED 1'
+kill -9 "$SERVICE_ONE"
+wait_for 20 is_gone "$SERVICE_ONE"
+check "the index says that a host's service is gone" wait_for 60 state_is again 'one WAITING 1 .'
+start_service_of one
+check "and that it is back" wait_for 60 state_is again 'one RUNNING 1'
+check "each host still ran the other order once" has_runs once 1
+index rm ann again
+index rm ann once
 
 # ---- a schedule: one of the two in each round
 check "an order with a schedule is put" \

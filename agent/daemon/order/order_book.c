@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "perfetto/consumer_port.fields.h"
@@ -65,12 +66,20 @@ void pfl_order_book_remove(struct pfl_order_book *self, struct pfl_host_order *o
 uint64_t pfl_order_book_hash(const struct pfl_order_book *self)
 {
     struct pfl_order_key keys[PFL_ORDERS_MAX];
+    struct pfl_hash_key key = {{0}};
 
     for (size_t i = 0; i < self->len; i++)
         keys[i] = (struct pfl_order_key){.orderer = self->orders[i]->kept->orderer,
                                          .name = self->orders[i]->kept->order->name,
                                          .generation = self->orders[i]->kept->generation};
-    return pfl_order_set_hash(keys, self->len);
+    key.words[0] = pfl_order_set_hash(keys, self->len);
+    for (size_t i = 0; i < self->len; i++) {
+        const struct pfl_host_order *o = self->orders[i];
+
+        key.words[1] = (uint64_t)o->state;
+        key.words[0] = pfl_hash_keyed(&key, pfl_span_of(o->why, strlen(o->why)));
+    }
+    return key.words[0];
 }
 
 /* ---- what an order may be ---- */

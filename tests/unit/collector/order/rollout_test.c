@@ -569,6 +569,32 @@ static void a_host_that_has_all_is_left_alone_until_the_refresh(void **state)
     assert_int_equal(w->hosts[0].puts, puts + 2);
 }
 
+static void a_host_whose_segments_are_taken_is_asked_now_and_then(void **state)
+{
+    unsigned turns;
+
+    (void)state;
+    w->orders[0].is_there = true;
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(tick(), 0);
+    turns = w->turns;
+    for (unsigned i = 0; i < 300; i++) {
+        pfl_rollout_on_visited(w->rollout, "host-a");
+        pfl_rollout_on_visited(w->rollout, "nobody");
+        assert_int_equal(tick(), 0);
+    }
+    assert_true(w->turns >= turns + 9 && w->turns <= turns + 11);
+    w->orders[0].is_paused = true;
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(tick(), 0);
+    turns = w->turns;
+    for (unsigned i = 0; i < 100; i++) {
+        pfl_rollout_on_visited(w->rollout, "host-a"); /* which should have no orders now */
+        assert_int_equal(tick(), 0);
+    }
+    assert_int_equal(w->turns, turns);
+}
+
 static void orders_of_another_collector_are_left_and_cost_one_look(void **state)
 {
     unsigned turns;
@@ -818,6 +844,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_host_gets_what_fits_and_loses_what_does_not),
         WORLD_TEST(a_host_that_has_all_is_left_alone_until_the_refresh),
+        WORLD_TEST(a_host_whose_segments_are_taken_is_asked_now_and_then),
         WORLD_TEST(orders_of_another_collector_are_left_and_cost_one_look),
         WORLD_TEST(what_the_policy_refuses_is_removed_by_the_collectors_own_right),
         WORLD_TEST(a_host_that_forgets_again_and_again_is_asked_less_often),

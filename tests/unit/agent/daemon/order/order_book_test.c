@@ -81,6 +81,32 @@ static void an_order_replaces_that_of_its_name(void **state)
     assert_non_null(pfl_order_book_find(&book, "bob", "a"));
 }
 
+/* So collectors learn that an order runs, or why it does not. */
+static void the_hash_is_another_one_when_a_state_is(void **state)
+{
+    struct pfl_host_order *order;
+    uint64_t waiting;
+    uint64_t running;
+    bool is_new;
+
+    (void)state;
+    assert_int_equal(put("ann", "name: \"a\" continuous {} " CONFIG, 1, &is_new), 0);
+    assert_int_equal(put("ann", "name: \"b\" continuous {} " CONFIG, 1, &is_new), 0);
+    order = pfl_order_book_find(&book, "ann", "a");
+    (void)pfl_order_enter(order, PERFLEET__HOST_ORDER_STATE__STATE__WAITING, "no room", 1);
+    waiting = pfl_order_book_hash(&book);
+    (void)pfl_order_enter(order, PERFLEET__HOST_ORDER_STATE__STATE__WAITING, "no room", 2);
+    assert_true(pfl_order_book_hash(&book) == waiting);
+    (void)pfl_order_enter(order, PERFLEET__HOST_ORDER_STATE__STATE__WAITING, "no service", 3);
+    assert_false(pfl_order_book_hash(&book) == waiting);
+    (void)pfl_order_enter(order, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING, "", 4);
+    running = pfl_order_book_hash(&book);
+    assert_false(running == waiting);
+    order = pfl_order_book_find(&book, "ann", "b");
+    (void)pfl_order_enter(order, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING, "", 4);
+    assert_false(pfl_order_book_hash(&book) == running);
+}
+
 static void one_orderer_has_a_part_and_all_have_a_maximum(void **state)
 {
     unsigned count = 0;
@@ -178,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(an_order_replaces_that_of_its_name, teardown),
+        cmocka_unit_test_teardown(the_hash_is_another_one_when_a_state_is, teardown),
         cmocka_unit_test_teardown(one_orderer_has_a_part_and_all_have_a_maximum, teardown),
         cmocka_unit_test_teardown(an_order_without_names_or_with_a_role_that_is_none_is_refused,
                                   teardown),
