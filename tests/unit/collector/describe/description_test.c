@@ -15,14 +15,16 @@
 
 static uint8_t sha[32] = {0xab, 1, 2};
 static char label[] = "role=web";
-static char *labels[] = {label};
+static char zone[] = "zone=b";
+static char *labels[] = {label, zone};
 
 static int write(struct pfl_buf *out)
 {
     Perfleet__StoredTrace trace = PERFLEET__STORED_TRACE__INIT;
     Perfleet__Segment segment = PERFLEET__SEGMENT__INIT;
     Perfleet__ClockPoint point = PERFLEET__CLOCK_POINT__INIT;
-    Perfleet__ClockPoint *points[] = {&point};
+    Perfleet__ClockPoint later = PERFLEET__CLOCK_POINT__INIT;
+    Perfleet__ClockPoint *points[] = {&point, &later};
 
     trace.id = (char *)(uintptr_t) "01JD0000000000000000000000";
     trace.segment = &segment;
@@ -36,11 +38,13 @@ static int write(struct pfl_buf *out)
     segment.has_reason = true;
     segment.reason = PERFLEET__SEGMENT__REASON__COPY;
     segment.label = labels;
-    segment.n_label = 1;
+    segment.n_label = 2;
     segment.clock = points;
-    segment.n_clock = 1;
+    segment.n_clock = 2;
     point.has_offset_ns = true;
     point.offset_ns = -5;
+    later.has_offset_ns = true;
+    later.offset_ns = 6;
     return pfl_description_write(&trace, out);
 }
 
@@ -57,6 +61,7 @@ static void what_is_written_is_read_again(void **state)
     assert_true(trace->segment->bytes == UINT64_MAX);
     assert_memory_equal(trace->segment->sha256.data, sha, sizeof(sha));
     assert_true(trace->segment->clock[0]->offset_ns == -5);
+    assert_true(trace->segment->clock[1]->offset_ns == 6);
     pfl_proto_free(&trace->base);
     pfl_buf_fini(&text);
     pfl_sweep_assert_no_leak();
@@ -81,6 +86,9 @@ static void people_can_read_it(void **state)
     assert_memory_equal(json_string_value(json_object_get(segment, "sha256")), "ab0102", 6);
     assert_string_equal(json_string_value(json_array_get(json_object_get(segment, "label"), 0)),
                         label);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(segment, "label"), 1)),
+                        zone);
+    assert_int_equal(json_array_size(json_object_get(segment, "clock")), 2);
     json_decref(root);
     pfl_buf_fini(&text);
 }

@@ -195,6 +195,29 @@ static void more_hosts_than_the_table_has_and_bad_names_are_refused(void **state
     assert_int_equal(pfl_host_queue_set(queue, &s, 0), PFL_EINVAL);
 }
 
+static void a_relay_that_is_forgotten_leaves_the_others_and_figures_are_sums(void **state)
+{
+    struct pfl_queued_host_state s = {
+        .name = "b", .relay = 5, .is_connected = true, .segments = 30, .bytes = 400};
+    struct pfl_host_queue_figures f;
+
+    (void)state;
+    set("a", 2);
+    set("b", 30);
+    assert_int_equal(pfl_host_queue_set(queue, &s, 0), 0);
+    pfl_host_queue_get_figures(queue, &f);
+    assert_int_equal(f.hosts, 2);
+    assert_int_equal(f.connected, 2);
+    assert_int_equal(f.segments_behind, 32);
+    assert_int_equal(f.bytes_behind, 402);
+    pfl_host_queue_forget_relay(queue, 0);
+    pfl_host_queue_get_figures(queue, &f);
+    assert_int_equal(f.connected, 1);
+    pfl_host_queue_forget_relay(queue, 5);
+    pfl_host_queue_get_figures(queue, &f);
+    assert_int_equal(f.connected, 0);
+}
+
 static int sweep_body(void *arg)
 {
     struct pfl_queued_host_state s = {.name = "a", .is_connected = true};
@@ -232,6 +255,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(more_hosts_than_the_table_has_and_bad_names_are_refused,
                                         setup, teardown),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test_setup_teardown(
+            a_relay_that_is_forgotten_leaves_the_others_and_figures_are_sums, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

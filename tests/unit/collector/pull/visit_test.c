@@ -35,7 +35,8 @@ struct world {
     unsigned len;
     unsigned page; /* segments of a reply; 0: 256 */
     unsigned steps;
-    unsigned lose_at; /* the n-th READ_MORE meets a lost stream */
+    unsigned lose_at;   /* the n-th READ_MORE meets a lost stream */
+    unsigned lose_each; /* and from then on each n-th after it; 0: no other */
     unsigned reads;
     unsigned connects_refused; /* at first */
     unsigned stop_at;          /* before this step */
@@ -153,6 +154,7 @@ static void read_on(struct world *w, bool is_new)
     w->asked = is_new ? at : w->asked;
     w->reads++;
     if (w->reads == w->lose_at) {
+        w->lose_at += w->lose_each;
         w->has_stream = false;
         pfl_visit_on_lost(w->visit);
         return;
@@ -346,6 +348,18 @@ static void a_lost_stream_goes_on_where_the_read_ended(void **state)
         assert_int_equal(count_released(&w), 1);
         end_world(&w);
     }
+}
+
+static void losses_with_progress_between_them_do_not_end_the_visit(void **state)
+{
+    static struct world w;
+
+    (void)state;
+    w = (struct world){.lose_at = 2, .lose_each = 2};
+    add(&w, (struct item){.number = 1, .bytes = 3 * PFL_VISIT_CONNECTS_MAX * PIECE});
+    assert_int_equal(visit(&w), PFL_VISIT_DRAINED);
+    assert_int_equal(count_released(&w), 1);
+    end_world(&w);
 }
 
 static void a_host_that_cannot_be_reached_ends_the_visit(void **state)
@@ -569,6 +583,7 @@ int main(void)
         cmocka_unit_test(a_gap_is_described_and_has_no_object),
         cmocka_unit_test(what_is_live_is_released_without_a_read),
         cmocka_unit_test(a_lost_stream_goes_on_where_the_read_ended),
+        cmocka_unit_test(losses_with_progress_between_them_do_not_end_the_visit),
         cmocka_unit_test(a_host_that_cannot_be_reached_ends_the_visit),
         cmocka_unit_test(other_bytes_than_promised_are_left_at_the_host),
         cmocka_unit_test(conflicts_and_those_of_other_collectors_are_left_and_others_taken),

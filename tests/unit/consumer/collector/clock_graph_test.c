@@ -151,6 +151,7 @@ static void what_makes_no_sense_is_left_out(void **state)
     assert_int_equal(add(g, &(struct given){0, "r", "1", INT64_MAX, 0, 1}), 0);
     assert_int_equal(add(g, &(struct given){0, "r", "1", 1, INT64_MIN, 1}), 0);
     assert_int_equal(add(g, &(struct given){0, "r", "1", 1, 0, UINT64_MAX}), 0);
+    assert_int_equal(add(g, &(struct given){0, "r", "1", 1, 0, 3600 * (uint64_t)S}), 0);
     assert_int_equal(pfl_clock_graph_solve(g, &reference), PFL_ESTATE);
     pfl_clock_graph_free(g);
 }
@@ -203,6 +204,45 @@ static void each_allocation_may_fail(void **state)
     pfl_sweep(tie_some, NULL, false);
 }
 
+static void a_hosts_instant_is_found_from_the_relays_by_the_offset_of_that_time(void **state)
+{
+    struct pfl_clock_graph *g = make(2);
+    int64_t ns;
+    int64_t error;
+    size_t reference;
+
+    (void)state;
+    /* The reference's clock gains 1 s in 100 s on the relay's, after 1000 s. */
+    assert_int_equal(add(g, &(struct given){0, "r", "1", 2000 * S, 1000 * S, 7}), 0);
+    assert_int_equal(add(g, &(struct given){0, "r", "1", 2101 * S, 1001 * S, 7}), 0);
+    assert_int_equal(add(g, &(struct given){1, "r", "1", 1050 * S, 0, 9}), 0);
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_int_equal(reference, 0);
+    assert_true(pfl_clock_graph_convert(g, 1, 1050 * S, &ns, &error));
+    assert_true(ns >= 2050 * S + S / 2 - S / 100 && ns <= 2050 * S + S / 2 + S / 100);
+    pfl_clock_graph_free(g);
+    pfl_sweep_assert_no_leak();
+}
+
+/* Neighbouring segments share exchanges. */
+static void an_exchange_that_comes_again_takes_no_room(void **state)
+{
+    struct pfl_clock_graph *g = make(2);
+    int64_t ns;
+    int64_t error;
+    size_t reference;
+
+    (void)state;
+    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_MAX_POINTS; i++)
+        assert_int_equal(add(g, &(struct given){0, "r", "1", 100 * S, 10 * S, 7}), 0);
+    assert_int_equal(add(g, &(struct given){1, "r", "1", 95 * S, 5 * S, 9}), 0);
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_true(pfl_clock_graph_convert(g, 1, 95 * S, &ns, &error));
+    assert_true(ns == 100 * S);
+    pfl_clock_graph_free(g);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +253,8 @@ int main(void)
         cmocka_unit_test(what_makes_no_sense_is_left_out),
         cmocka_unit_test(extreme_offsets_do_no_harm),
         cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(a_hosts_instant_is_found_from_the_relays_by_the_offset_of_that_time),
+        cmocka_unit_test(an_exchange_that_comes_again_takes_no_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -270,6 +271,21 @@ static void each_allocation_may_fail(void **state)
     pfl_sweep(live_some_rounds, NULL, false);
 }
 
+static void each_cycle_has_an_order_of_its_own(void **state)
+{
+    struct pfl_schedule *s = make(7);
+    bool second[HOSTS] = {false};
+
+    (void)state;
+    for (unsigned round = 1; round <= 11; round++) { /* of five rounds each */
+        assert_int_equal(choose(s, &by_count, round, 35), 0);
+        if (round == 6)
+            memcpy(second, is_chosen, sizeof(second));
+    }
+    assert_memory_not_equal(second, is_chosen, 35 * sizeof(bool));
+    pfl_schedule_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_clock_that_was_put_back_does_not_stop_the_rounds),
         cmocka_unit_test(what_is_no_state_is_refused),
         cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(each_cycle_has_an_order_of_its_own),
     };
 
     return cmocka_run_group_tests(tests, make_names, NULL);

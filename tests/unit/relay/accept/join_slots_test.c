@@ -101,6 +101,15 @@ static void a_slot_that_is_released_is_free(void **state)
 
 #define T(name) cmocka_unit_test_setup(name, setup)
 
+static void one_that_has_no_slot_is_not_closed_for_another(void **state)
+{
+    (void)state;
+    pfl_join_slots_add(&slots, &slot[4]); /* a handshake, older than all others */
+    for (uint8_t i = 0; i < 3; i++)
+        assert_null(connect_from(i, i));
+    assert_ptr_equal(connect_from(3, 9), &slot[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +119,7 @@ int main(void)
         T(one_that_is_being_closed_is_not_chosen_again),
         T(one_that_has_not_reached_the_signer_has_no_slot),
         T(a_slot_that_is_released_is_free),
+        T(one_that_has_no_slot_is_not_closed_for_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

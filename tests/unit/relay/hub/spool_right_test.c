@@ -175,6 +175,21 @@ static void a_policy_that_takes_a_right_back_ends_the_stream(void **state)
     world_assert_audited("forbid 403 col a - 0/0 - spool\n");
 }
 
+static void the_longest_name_of_an_orderer_is_audited_whole(void **state)
+{
+    char orderer[PFL_IDENTITY_NAME_BYTES];
+    char line[128];
+
+    (void)state;
+    memset(orderer, 'x', sizeof(orderer) - 1);
+    orderer[sizeof(orderer) - 1] = '\0';
+    connect_both(COLLECT C_ROLE, NULL);
+    dial("a", orderer, &one);
+    assert_int_equal(one.status, 403);
+    (void)snprintf(line, sizeof(line), "refuse 403 col a - 0/0 - spool for=%s\n", orderer);
+    world_assert_audited(line);
+}
+
 static void another_role_of_the_orderer_is_got_by_dialling_again(void **state)
 {
     (void)state;
@@ -238,6 +253,7 @@ int main(void)
         WORLD_TEST(names_that_cannot_be_are_refused),
         WORLD_TEST(rules_with_labels_wait_for_them),
         WORLD_TEST(a_policy_that_takes_a_right_back_ends_the_stream),
+        WORLD_TEST(the_longest_name_of_an_orderer_is_audited_whole),
         WORLD_TEST(another_role_of_the_orderer_is_got_by_dialling_again),
         WORLD_TEST(a_collectors_role_bounds_its_streams),
         WORLD_TEST(short_of_memory_nothing_is_left_behind),

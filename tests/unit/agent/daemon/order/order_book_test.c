@@ -200,6 +200,52 @@ static void what_is_put_is_owned(void **state)
     assert_int_equal(put_one(NULL), 0);
 }
 
+static void a_role_of_one_byte_is_judged_and_an_empty_one_is_none(void **state)
+{
+    struct pfl_host_order *order;
+    Perfleet__HostOrder *with_role = make("ann", "name: \"a\" continuous {} " CONFIG, 1);
+    bool is_new;
+
+    (void)state;
+    with_role->has_role = 1;
+    with_role->role.data = pfl_mem_memdup("\xff", 1);
+    with_role->role.len = 1;
+    assert_int_equal(pfl_order_book_put(&book, with_role, why, &order, &is_new), PFL_EINVAL);
+    with_role = make("ann", "name: \"a\" continuous {} " CONFIG, 1);
+    with_role->has_role = 1;
+    assert_int_equal(pfl_order_book_put(&book, with_role, why, &order, &is_new), 0);
+}
+
+static void an_order_that_is_put_again_is_still_done(void **state)
+{
+    struct pfl_host_order *order;
+    bool is_new;
+
+    (void)state;
+    assert_int_equal(put("ann", "name: \"a\" once { duration_ms: 1000 } " CONFIG, 1, &is_new), 0);
+    order = pfl_order_book_find(&book, "ann", "a");
+    order->kept->has_is_done = order->kept->is_done = 1;
+    assert_int_equal(choice_at("a", 5000).state, PERFLEET__HOST_ORDER_STATE__STATE__ENDED);
+    assert_int_equal(put("ann", "name: \"a\" once { duration_ms: 1000 } " CONFIG, 1, &is_new), 0);
+    assert_false(is_new);
+    assert_int_equal(choice_at("a", 5000).state, PERFLEET__HOST_ORDER_STATE__STATE__ENDED);
+}
+
+static void the_first_state_is_a_change_whatever_it_is(void **state)
+{
+    struct pfl_host_order order = {0};
+    Perfleet__HostOrderState__State none = order.state;
+
+    (void)state;
+    assert_true(pfl_order_enter(&order, none, "", 1));
+    assert_true(order.since_unix_ms == 1);
+    assert_false(pfl_order_enter(&order, none, "", 2));
+    assert_true(pfl_order_enter(&order, none, "why", 3)); /* the same state since then */
+    assert_true(order.since_unix_ms == 1);
+    assert_true(pfl_order_enter(&order, none + 1, "why", 4));
+    assert_true(order.since_unix_ms == 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +257,9 @@ int main(void)
         cmocka_unit_test_teardown(once_runs_for_its_time_and_is_then_over, teardown),
         cmocka_unit_test_teardown(a_paused_order_does_not_run, teardown),
         cmocka_unit_test_teardown(what_is_put_is_owned, teardown),
+        cmocka_unit_test_teardown(a_role_of_one_byte_is_judged_and_an_empty_one_is_none, teardown),
+        cmocka_unit_test_teardown(an_order_that_is_put_again_is_still_done, teardown),
+        cmocka_unit_test(the_first_state_is_a_change_whatever_it_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,6 +224,27 @@ static void ids_have_one_form(void **state)
     assert_false(pfl_segment_is_id(""));
 }
 
+static void an_order_that_has_one_byte_is_the_largest_of_empty_ones(void **state)
+{
+    struct pfl_segment_entry *chosen;
+    struct pfl_segment_book book;
+    uint8_t reason;
+
+    (void)state;
+    pfl_segment_book_init(&book, &no_quota);
+    assert_int_equal(add_run(&book, RUN_A, "a", 0, 0), 0);
+    assert_int_equal(add_run(&book, RUN_B, "b", 0, 0), 0);
+    assert_int_equal(add(&book, RUN_B, 1, 1, 1), 0);
+    for (uint32_t i = 1; i < PFL_SEGMENTS_MAX; i++)
+        assert_int_equal(add(&book, RUN_A, i, 0, 1), 0);
+    assert_null(pfl_segment_book_choose(&book, 1, false, &reason));
+    chosen = pfl_segment_book_choose(&book, 1, true, &reason);
+    assert_non_null(chosen);
+    assert_string_equal(chosen->id, RUN_B);
+    pfl_segment_book_fini(&book);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,6 +255,7 @@ int main(void)
         cmocka_unit_test(every_number_is_there_once_whatever_becomes_a_gap),
         cmocka_unit_test(without_memory_nothing_is_added),
         cmocka_unit_test(ids_have_one_form),
+        cmocka_unit_test(an_order_that_has_one_byte_is_the_largest_of_empty_ones),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
