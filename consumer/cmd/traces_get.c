@@ -5,16 +5,18 @@
  * Happy path: the collector lists the records of the segments, which go to the merge; the merge
  * says which parts it wants, each becomes a request, and what comes is fed; the merge writes the
  * file through a worker. While the disk is slower, the stream is paused. Failures: a segment that
- * cannot be read is left out and counted (exit 3); the stream or the file fails: the partial file
- * stays. Ownership: everything here, until the command ends. Limits: segment_merge.h; ASKED_MAX
- * requests.
+ * cannot be read is left out and counted (exit 3); the stream or the file fails, or Ctrl-C: what
+ * came stays as FILE.partial, and a file that was there before stays, too. Ownership: everything
+ * here, until the command ends. Limits: segment_merge.h; ASKED_MAX requests.
  */
 #include "consumer/cmd/traces_get.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -30,6 +32,7 @@
 #define ASKED_MAX   256u
 #define CURSOR_MAX  4096u
 #define PROGRESS_MS 200u
+#define SIGNALS     3u
 
 struct asked {
     uint32_t id; /* 0: free */
@@ -53,8 +56,11 @@ struct get {
     int rc;
     int file_error;
     bool is_paused;
-    bool is_closed;
+    bool is_interrupted;
+    bool is_closed; /* the file */
     struct pfl_trace_file_end end;
+    uv_signal_t signals[SIGNALS];
+    unsigned open; /* handles of signals */
 };
 
 /* ---- the list ---- */
@@ -161,9 +167,10 @@ static void on_file_closed(void *user, const struct pfl_trace_file_end *end)
 
     g->end = *end;
     if (end->err != 0)
-        pfl_cmd_error("%s cannot be written: %s%s%s", pfl_log_quote_str(g->session->args->output),
-                      strerror(end->err), end->partial != NULL ? "; what came is in " : "",
-                      end->partial != NULL ? end->partial : "");
+        pfl_cmd_error("%s cannot be written: %s", pfl_log_quote_str(g->session->args->output),
+                      strerror(end->err));
+    if (end->partial != NULL)
+        pfl_cmd_error("what came is in %s", end->partial);
     g->is_closed = true;
 }
 
@@ -188,10 +195,17 @@ static int open_file(struct get *g)
     return PFL_EXIT_FILE;
 }
 
-static void close_file(struct get *g, bool is_wanted)
+static enum pfl_trace_file_fate fate_of(int code)
+{
+    return code == PFL_EXIT_OK        ? PFL_TRACE_FILE_WHOLE
+           : code == PFL_EXIT_NOTHING ? PFL_TRACE_FILE_REMOVED
+                                      : PFL_TRACE_FILE_PARTIAL;
+}
+
+static void close_file(struct get *g, int code)
 {
     if (g->file != NULL) {
-        pfl_trace_file_close(g->file, is_wanted, on_file_closed);
+        pfl_trace_file_close(g->file, fate_of(code), on_file_closed);
         while (!g->is_closed)
             uv_run(&g->session->loop, UV_RUN_ONCE);
     }
@@ -252,6 +266,14 @@ static void ask_more(struct get *g)
     }
 }
 
+/* Asked each time: terminals change their size. */
+static unsigned columns_now(void)
+{
+    struct winsize size;
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 static void show(struct get *g, bool is_end)
 {
     uint64_t now_ms = uv_now(&g->session->loop);
@@ -269,9 +291,57 @@ static void show(struct get *g, bool is_end)
     g->shown_ms = now_ms;
     (void)snprintf(tail, sizeof(tail), "%.1f of %.1f MB", (double)g->fed / 1e6,
                    (double)g->bytes / 1e6);
-    pfl_progress_line(80, "fetching", g->bytes != 0 ? (double)g->fed / (double)g->bytes : 0, tail,
-                      line);
+    pfl_progress_line(columns_now(), "fetching",
+                      g->bytes != 0 ? (double)g->fed / (double)g->bytes : 0, tail, line);
     fprintf(stderr, "\r%s\033[K", line);
+}
+
+/* ---- Ctrl-C: a second one ends the process ---- */
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct get *g = handle->data;
+
+    (void)number;
+    g->is_interrupted = true;
+    for (size_t i = 0; i < SIGNALS; i++)
+        uv_signal_stop(&g->signals[i]);
+}
+
+static void on_signal_closed(uv_handle_t *handle)
+{
+    ((struct get *)handle->data)->open--;
+}
+
+static void watch_signals(struct get *g)
+{
+    static const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+
+    for (size_t i = 0; i < SIGNALS; i++) {
+        struct sigaction old;
+        bool is_ignored = sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN;
+
+        (void)uv_signal_init(&g->session->loop, &g->signals[i]);
+        g->signals[i].data = g;
+        g->open++;
+        if (!is_ignored)
+            (void)uv_signal_start(&g->signals[i], on_signal, numbers[i]);
+    }
+}
+
+static void close_signals(struct get *g)
+{
+    for (size_t i = 0; i < SIGNALS; i++)
+        uv_close((uv_handle_t *)&g->signals[i], on_signal_closed);
+    while (g->open != 0)
+        uv_run(&g->session->loop, UV_RUN_ONCE);
+}
+
+/* ---- all of it ---- */
+
+static const char *why_broken(const struct get *g)
+{
+    return g->is_interrupted ? "interrupted" : g->rc != 0 ? pfl_err_str(g->rc) : g->session->why;
 }
 
 static int read_all(struct get *g)
@@ -279,7 +349,7 @@ static int read_all(struct get *g)
     struct pfl_collector_session *s = g->session;
 
     pfl_collector_session_hear(s, on_data, g);
-    while (g->rc == 0 && g->file_error == 0 && s->conn != NULL &&
+    while (g->rc == 0 && g->file_error == 0 && s->conn != NULL && !g->is_interrupted &&
            !pfl_segment_merge_is_done(g->merge)) {
         ask_more(g);
         show(g, false);
@@ -295,7 +365,7 @@ static int read_all(struct get *g)
         return PFL_EXIT_OK;
     if (g->file_error != 0)
         return PFL_EXIT_FILE;
-    pfl_cmd_error("collector %s: %s", s->name, g->rc != 0 ? pfl_err_str(g->rc) : s->why);
+    pfl_cmd_error("collector %s: %s", s->name, why_broken(g));
     return PFL_EXIT_PARTIAL;
 }
 
@@ -323,13 +393,16 @@ static int add_machine(const struct pfl_segment_machine *m, struct pfl_buf *out)
     return rc == 0 ? pfl_text_add(out, "\n") : rc;
 }
 
-static int report(struct get *g)
+/* `named`: so many traces were given by their ids. */
+static int report(struct get *g, size_t named)
 {
     FILE *stream = strcmp(g->session->args->output, "-") == 0 ? stderr : stdout;
-    uint64_t lost = 0;
+    uint64_t lost = named > g->ids_len ? named - g->ids_len : 0;
     struct pfl_buf out;
     int rc = 0;
 
+    if (lost != 0)
+        pfl_cmd_error("%" PRIu64 " of the traces that you named are not there", lost);
     pfl_buf_init(&out, 16u << 20);
     for (size_t i = 0; rc == 0 && i < pfl_segment_merge_get_machines_len(g->merge); i++) {
         struct pfl_segment_machine m;
@@ -353,7 +426,8 @@ static int begin(struct get *g)
 
     if (rc == 0)
         return PFL_EXIT_OK;
-    pfl_cmd_error("%s", rc == PFL_ESTATE   ? "no trace is selected; perfleet traces lists them"
+    pfl_cmd_error("%s", rc == PFL_ESTATE   ? "what is selected are gaps: the hosts removed these "
+                                             "segments before they were read"
                         : rc == PFL_ELIMIT ? "these are too many runs for one file: ask for fewer "
                                              "hosts or orders"
                                            : pfl_err_str(rc));
@@ -364,16 +438,23 @@ static int run(struct get *g, struct pfl_trace_query *query)
 {
     int code = list_all(g, &query->query);
 
+    if (code == PFL_EXIT_OK && g->ids_len == 0) {
+        pfl_cmd_error("no trace is selected; perfleet traces lists them");
+        return PFL_EXIT_NOTHING;
+    }
     if (code == PFL_EXIT_OK)
         code = open_file(g);
-    if (code == PFL_EXIT_OK)
+    if (code == PFL_EXIT_OK) {
+        watch_signals(g);
         code = begin(g);
-    if (code == PFL_EXIT_OK)
-        code = read_all(g);
-    close_file(g, code != PFL_EXIT_NOTHING);
+        if (code == PFL_EXIT_OK)
+            code = read_all(g);
+        close_signals(g);
+    }
+    close_file(g, code);
     if (code == PFL_EXIT_OK && g->end.err != 0)
         code = PFL_EXIT_FILE;
-    return code == PFL_EXIT_OK ? report(g) : code;
+    return code == PFL_EXIT_OK ? report(g, query->query.n_id) : code;
 }
 
 int pfl_traces_get(struct pfl_collector_session *session, struct pfl_trace_query *query)

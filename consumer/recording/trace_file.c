@@ -64,7 +64,7 @@ struct pfl_trace_file {
     bool is_writing;
     bool was_congested;
     bool is_closing;
-    bool is_wanted;
+    enum pfl_trace_file_fate fate;
     bool has_partial; /* it is there under that name */
     int error;        /* errno of the first failure */
     void (*on_closed)(void *user, const struct pfl_trace_file_end *end);
@@ -481,23 +481,24 @@ static void run_end(struct pfl_work *work)
 {
     struct pfl_trace_file *f = PFL_CONTAINER_OF(work, struct pfl_trace_file, work);
     bool is_gone = pfl_trace_file_is_gone(f);
-    bool is_complete = f->is_wanted && f->error == 0;
-    int err = is_complete ? is_gone ? ESTALE : sync_fd(f->fd) : 0;
+    bool is_kept = f->fate != PFL_TRACE_FILE_REMOVED && f->error == 0;
+    int err = is_kept ? is_gone ? ESTALE : sync_fd(f->fd) : 0;
 
     if (is_gone) {
         f->has_partial = false;
         f->written_bytes = 0;
     }
-    if (err == 0 && is_complete && f->has_partial) {
+    if (err == 0 && is_kept && f->fate == PFL_TRACE_FILE_WHOLE && f->has_partial) {
         err = take_path(f);
         if (err == 0) {
             f->has_partial = false;
             err = sync_folder(f->path);
         }
     }
-    if ((!f->is_wanted || f->written_bytes == 0) && f->has_partial && unlink(f->partial) == 0)
+    if ((f->fate == PFL_TRACE_FILE_REMOVED || f->written_bytes == 0) && f->has_partial &&
+        unlink(f->partial) == 0)
         f->has_partial = false;
-    if (close(f->fd) != 0 && err == 0 && is_complete)
+    if (close(f->fd) != 0 && err == 0 && is_kept)
         err = errno;
     if (f->error == 0)
         f->error = err;
@@ -582,11 +583,11 @@ static void write_next(struct pfl_trace_file *f)
     pfl_worker_run(f->conf.worker, &f->work);
 }
 
-void pfl_trace_file_close(struct pfl_trace_file *self, bool is_wanted,
+void pfl_trace_file_close(struct pfl_trace_file *self, enum pfl_trace_file_fate fate,
                           void (*on_closed)(void *user, const struct pfl_trace_file_end *end))
 {
     self->is_closing = true;
-    self->is_wanted = is_wanted;
+    self->fate = fate;
     self->on_closed = on_closed;
     if (self->current != NULL && self->current->len != 0)
         queue_current(self);

@@ -36,6 +36,13 @@ struct pfl_trace_file_conf {
     void *user;
 };
 
+/* What becomes of a file at its end. */
+enum pfl_trace_file_fate {
+    PFL_TRACE_FILE_REMOVED = 0, /* the old one at the path stays */
+    PFL_TRACE_FILE_PARTIAL,     /* it stays under that name, if not empty; so does the old one */
+    PFL_TRACE_FILE_WHOLE,       /* it takes its path */
+};
+
 /* The result of a file. */
 struct pfl_trace_file_end {
     int err;                /* 0, or the errno of the first failure */
@@ -68,12 +75,10 @@ uint64_t pfl_trace_file_get_size(const struct pfl_trace_file *self);
 /* Free bytes on its disk, and (may be NULL) the disk's size; UINT64_MAX: unknown. */
 uint64_t pfl_trace_file_get_room(const struct pfl_trace_file *self, uint64_t *ret_disk_bytes);
 /*
- * Writes the rest, syncs, closes and renames the file to its path, then calls on_closed and frees.
- * Once. on_failed is not called any more. An unwanted file is removed, and the old one at the path
- * stays. The old one also stays after a failure, but then the partial file is kept if it is not
- * empty.
+ * Writes the rest, syncs, closes the file and gives it its fate, then calls on_closed and frees.
+ * Once. on_failed is not called any more. After a failure a whole file stays partial.
  */
-void pfl_trace_file_close(struct pfl_trace_file *self, bool is_wanted,
+void pfl_trace_file_close(struct pfl_trace_file *self, enum pfl_trace_file_fate fate,
                           void (*on_closed)(void *user, const struct pfl_trace_file_end *end));
 
 #endif

@@ -331,7 +331,8 @@ static void close_slot(struct slot *s, bool is_wanted)
         return;
     s->is_closing = true;
     s->is_wanted = is_wanted;
-    pfl_trace_file_close(s->file, is_wanted, on_slot_closed);
+    pfl_trace_file_close(s->file, is_wanted ? PFL_TRACE_FILE_WHOLE : PFL_TRACE_FILE_REMOVED,
+                         on_slot_closed);
 }
 
 void pfl_trace_files_end_before(struct pfl_trace_files *self)

@@ -85,6 +85,24 @@ check "and to the guest of one" test "$(hosts_of guest)" = web1
 # ---- bytes
 check "traces of both hosts come as one" as me traces get --order cpu -o "$WORK/all.pftrace"
 check "which opens" $CHECK "$WORK/all.pftrace" --min-packets 10
+# What breaks off may come too late, when all is there: then again.
+break_off() { # break_off: Ctrl-C, so to say, while a get reads; its exit code is in CODE
+    local TLS pid
+    tls_of me
+    rm -f "$WORK/cut.pftrace.partial"
+    echo old >"$WORK/cut.pftrace"
+    "$P" traces get --relay "$RELAY" "${TLS[@]}" --order cpu -o "$WORK/cut.pftrace" >"$WORK/cut.txt" 2>&1 &
+    pid=$!
+    until [ -e "$WORK/cut.pftrace.partial" ] || is_gone "$pid"; do :; done
+    kill -TERM "$pid" 2>/dev/null
+    CODE=0
+    wait "$pid" || CODE=$?
+    [ "$CODE" -eq 4 ]
+}
+check "a get that is broken off has exit code 4" wait_for 120 break_off
+check "it names the file of what came" grep -q 'what came is in .*/cut.pftrace.partial$' "$WORK/cut.txt"
+check "which is there" test -s "$WORK/cut.pftrace.partial"
+check "and the file of before is, too" grep -q '^old$' "$WORK/cut.pftrace"
 check "one trace comes" as guest traces get "$WEB_ID" -o "$WORK/one.pftrace"
 check "and opens" $CHECK "$WORK/one.pftrace" --min-packets 1
 check "a folder has no links" says 'no links' as me traces get "$WEB_ID" --url

@@ -101,7 +101,7 @@ static void init(struct world *w, const char *path, size_t chunk_bytes)
 
 static void close_file(struct world *w)
 {
-    pfl_trace_file_close(w->file, true, on_closed);
+    pfl_trace_file_close(w->file, PFL_TRACE_FILE_WHOLE, on_closed);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(w->closed, 1);
 }
@@ -288,11 +288,32 @@ static void file_that_is_not_wanted_leaves_the_old_one(void **state)
     init(&w, NULL, 0);
     write_old(w.path);
     assert_true(put(&w, 100, 'a') != 0);
-    pfl_trace_file_close(w.file, false, on_closed);
+    pfl_trace_file_close(w.file, PFL_TRACE_FILE_REMOVED, on_closed);
     uv_run(&w.loop, UV_RUN_DEFAULT);
     assert_int_equal(w.closed, 1);
     assert_false(w.has_partial);
     assert_int_equal(size_of(w.path), 3);
+    fini(&w);
+}
+
+static void file_that_is_cut_short_stays_partial_beside_the_old_one(void **state)
+{
+    struct world w;
+    char partial[96];
+
+    (void)state;
+    init(&w, NULL, 0);
+    snprintf(partial, sizeof(partial), "%s.partial", w.path);
+    write_old(w.path);
+    assert_true(put(&w, 100, 'a') != 0);
+    pfl_trace_file_close(w.file, PFL_TRACE_FILE_PARTIAL, on_closed);
+    uv_run(&w.loop, UV_RUN_DEFAULT);
+    assert_int_equal(w.closed, 1);
+    assert_int_equal(w.closed_err, 0);
+    assert_true(w.has_partial);
+    assert_int_equal(size_of(partial), w.written);
+    assert_int_equal(size_of(w.path), 3);
+    unlink(partial);
     fini(&w);
 }
 
@@ -566,7 +587,7 @@ static int write_once(void *arg)
     for (int i = 0; rc == 0 && i < 3; i++)
         rc = put(&w, 90, 'x') != 0 ? 0 : PFL_ENOMEM;
     if (w.file != NULL)
-        pfl_trace_file_close(w.file, true, on_closed);
+        pfl_trace_file_close(w.file, PFL_TRACE_FILE_WHOLE, on_closed);
     uv_run(&w.loop, UV_RUN_DEFAULT);
     close_loop(&w);
     return rc;
@@ -587,6 +608,7 @@ int main(void)
         cmocka_unit_test(failed_write_leaves_a_file_of_whole_packets),
         cmocka_unit_test(old_file_is_there_until_the_new_one_is_complete),
         cmocka_unit_test(file_that_is_not_wanted_leaves_the_old_one),
+        cmocka_unit_test(file_that_is_cut_short_stays_partial_beside_the_old_one),
         cmocka_unit_test(file_that_was_removed_meanwhile_is_no_success),
         cmocka_unit_test(partial_file_without_a_packet_is_not_left),
         cmocka_unit_test(another_users_link_in_a_sticky_folder_is_not_followed),
