@@ -130,11 +130,10 @@ const char *pfl_text_short_name(const char *name)
     return begin != end ? pfl_log_quote(begin, (size_t)(end - begin)) : pfl_log_quote_str(name);
 }
 
-int pfl_text_dump_json(json_t *json, struct pfl_buf *out)
+static int dump(json_t *json, size_t flags, struct pfl_buf *out)
 {
     size_t before = out->len;
-    int rc =
-        json == NULL || json_dump_callback(json, append, out, JSON_INDENT(2)) != 0 ? PFL_ENOMEM : 0;
+    int rc = json == NULL || json_dump_callback(json, append, out, flags) != 0 ? PFL_ENOMEM : 0;
 
     json_decref(json);
     if (rc == 0)
@@ -142,4 +141,14 @@ int pfl_text_dump_json(json_t *json, struct pfl_buf *out)
     if (rc != 0)
         out->len = before;
     return rc;
+}
+
+int pfl_text_dump_json(json_t *json, struct pfl_buf *out)
+{
+    return dump(json, JSON_INDENT(2), out);
+}
+
+int pfl_text_dump_json_line(json_t *json, struct pfl_buf *out)
+{
+    return dump(json, 0, out);
 }

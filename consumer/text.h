@@ -29,5 +29,7 @@ void pfl_text_json_number(json_t *object, const char *key, uint64_t value);
  * not show (DEL, C1, directions, invisible ones) are escaped. On failure nothing was added.
  * PFL_ENOMEM (also for NULL), PFL_ELIMIT. */
 PFL_MUST_USE int pfl_text_dump_json(json_t *json, struct pfl_buf *out);
+/* The same on one line. */
+PFL_MUST_USE int pfl_text_dump_json_line(json_t *json, struct pfl_buf *out);
 
 #endif

@@ -110,7 +110,8 @@ int pfl_index_check_name(struct pfl_index *self, const char *what, const char *n
         return pfl_index_fail(self, PFL_ELIMIT, "%s: longer than 255 bytes", what);
     for (const char *c = name; *c != '\0'; c += measure_character(c))
         if (measure_character(c) == 0)
-            return pfl_index_fail(self, PFL_EINVAL, "%s: is no text in UTF-8", what);
+            return pfl_index_fail(self, PFL_EINVAL, "%s: has a control character, or is not UTF-8",
+                                  what);
     return 0;
 }
 

@@ -128,8 +128,9 @@ static int ask(struct pfl_args *args, Perfleet__CollectorRequest *request, bool 
     if (code == PFL_EXIT_OK)
         pfl_cmd_print(args, pfl_buf_get(&report.out), stdout);
     if (code == PFL_EXIT_OK && is_report && !is_list && !report.is_any) {
-        pfl_cmd_error("there is no order %s of yours; perfleet order list shows all",
-                      args->words[1]);
+        pfl_cmd_error("there is no order %s%s; perfleet order list shows all",
+                      pfl_log_quote_str(args->words[1]),
+                      strchr(args->words[1], '/') == NULL ? " of yours" : "");
         code = PFL_EXIT_NOTHING;
     }
     pfl_buf_fini(&report.out);
@@ -168,8 +169,16 @@ static int refer(struct pfl_args *args)
     Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
     Perfleet__CollectorRequest__OrderRef ref = PERFLEET__COLLECTOR_REQUEST__ORDER_REF__INIT;
     const char *verb = args->words[0];
+    const char *slash = strchr(args->words[1], '/');
+    char orderer[PFL_HOST_NAME_MAX];
 
     ref.name = (char *)(uintptr_t)args->words[1];
+    if (strcmp(verb, "show") == 0 && slash != NULL) {
+        (void)snprintf(orderer, sizeof(orderer), "%.*s", (int)(slash - args->words[1]),
+                       args->words[1]);
+        ref.orderer = orderer;
+        ref.name = (char *)(uintptr_t)(slash + 1);
+    }
     if (strcmp(verb, "show") == 0)
         request.show_order = &ref;
     else if (strcmp(verb, "pause") == 0)

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -44,17 +45,26 @@ static bool is_plain(const char *text)
     return true;
 }
 
+/* Of the terminal that is written to; 0: there is none. */
+static unsigned find_width(void)
+{
+    struct winsize size;
+
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 static int write_part(struct report *r, const Perfleet__CollectorReply *reply, struct pfl_buf *out)
 {
     bool is_json = r->args->is_json;
+    unsigned width = find_width();
     int rc = 0;
 
     if (reply->n_trace != 0 && !r->has_head && !is_json)
-        rc = pfl_trace_table_head(out);
+        rc = pfl_trace_table_head(width, out);
     r->has_head = r->has_head || reply->n_trace != 0;
     for (size_t i = 0; rc == 0 && i < reply->n_trace; i++)
         rc = is_json ? pfl_trace_table_json(reply->trace[i], out)
-                     : pfl_trace_table_line(reply->trace[i], out);
+                     : pfl_trace_table_line(reply->trace[i], width, out);
     for (size_t i = 0; rc == 0 && i < reply->n_missing; i++)
         rc = pfl_trace_table_missing(reply->missing[i], is_json, out, &r->holes);
     if (rc == 0 && reply->url != NULL)
@@ -113,13 +123,23 @@ static int list(struct report *r, struct pfl_trace_query *q)
     return code;
 }
 
-static int count(struct report *r, Perfleet__CollectorRequest *request, const char *done)
+/* Each trace that was named counts, or was listed as one that is not as it was. */
+static int count(struct report *r, Perfleet__CollectorRequest *request, size_t named,
+                 const char *done)
 {
     int code = ask(r, request);
 
-    if (code == PFL_EXIT_OK)
+    if (code != PFL_EXIT_OK)
+        return code;
+    if (r->args->is_json)
+        printf("{\"count\": %" PRIu64 "}\n", r->count);
+    else
         printf("%" PRIu64 " traces %s\n", r->count, done);
-    return code;
+    if (r->count + r->traces >= named)
+        return PFL_EXIT_OK;
+    pfl_cmd_error("%" PRIu64 " of the traces that you named are not there",
+                  named - r->count - r->traces);
+    return PFL_EXIT_NOTHING;
 }
 
 static int pin(struct report *r, struct pfl_trace_query *q)
@@ -141,7 +161,7 @@ static int pin(struct report *r, struct pfl_trace_query *q)
     what.what = &q->query;
     what.pin = &pin;
     request.pin = &what;
-    return count(r, &request, "pinned");
+    return count(r, &request, q->query.n_id, "pinned");
 }
 
 static int unpin(struct report *r, struct pfl_trace_query *q)
@@ -149,7 +169,7 @@ static int unpin(struct report *r, struct pfl_trace_query *q)
     Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
 
     request.unpin = &q->query;
-    return count(r, &request, "unpinned");
+    return count(r, &request, q->query.n_id, "unpinned");
 }
 
 static int remove_traces(struct report *r, struct pfl_trace_query *q)
@@ -157,7 +177,7 @@ static int remove_traces(struct report *r, struct pfl_trace_query *q)
     Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
 
     request.remove = &q->query;
-    return count(r, &request, "removed");
+    return count(r, &request, q->query.n_id, "removed");
 }
 
 /* The collector lists those that are not as they were. */
@@ -167,7 +187,7 @@ static int verify(struct report *r, struct pfl_trace_query *q)
     int code;
 
     request.verify = &q->query;
-    code = count(r, &request, "verified");
+    code = count(r, &request, q->query.n_id, "verified");
     return code == PFL_EXIT_OK && r->traces != 0 ? PFL_EXIT_LOSS : code;
 }
 
@@ -231,6 +251,10 @@ static bool is_usable(const struct verb *verb, const struct pfl_args *args,
         pfl_cmd_error("traces %s: which ones? Give IDs, --host, --select, --order, --trigger or a "
                       "time",
                       verb->name);
+        return false;
+    }
+    if (verb->run == missing && q->is_any) {
+        pfl_cmd_error("traces missing: it is about all runs, and takes no selection");
         return false;
     }
     if (verb->run == pin && args->traces.reason == NULL) {

@@ -11,6 +11,8 @@
 
 #define TIME_BYTES 32u
 #define NAME_BYTES 160u
+#define WIDE       112u /* columns of all that is shown */
+#define MEDIUM     81u  /* without number, seconds and bytes; below this without the order */
 
 static void write_time(uint64_t unix_ns, char ret_text[TIME_BYTES])
 {
@@ -36,10 +38,46 @@ static double seconds_of(const Perfleet__Segment *s)
                                              : 0;
 }
 
-int pfl_trace_table_head(struct pfl_buf *out)
+static bool is_wide(unsigned width)
 {
+    return width == 0 || width >= WIDE;
+}
+
+int pfl_trace_table_head(unsigned width, struct pfl_buf *out)
+{
+    if (!is_wide(width))
+        return pfl_text_add(out, "%-26s  %-12s %-19s%s\n", "ID", "HOST", "BEGIN",
+                            width >= MEDIUM ? " ORDER" : "");
     return pfl_text_add(out, "%-26s  %-16s %-20s %5s  %-19s %8s %10s\n", "ID", "HOST", "ORDER",
                         "NO.", "BEGIN", "SECONDS", "MB");
+}
+
+static int add_narrow(const Perfleet__StoredTrace *trace, const Perfleet__Segment *s,
+                      unsigned width, struct pfl_buf *out)
+{
+    char begin[TIME_BYTES];
+    int rc;
+
+    write_time(s->begin_unix_ns, begin);
+    rc = pfl_text_add(out, "%-26.60s  %-12.80s ", pfl_text_name(trace->id), pfl_text_name(s->host));
+    if (rc == 0)
+        rc = pfl_text_add(out, "%-19s", begin);
+    return rc == 0 && width >= MEDIUM ? pfl_text_add(out, " %-20.80s", pfl_text_name(s->order))
+                                      : rc;
+}
+
+static int add_wide(const Perfleet__StoredTrace *trace, const Perfleet__Segment *s,
+                    struct pfl_buf *out)
+{
+    char begin[TIME_BYTES];
+    int rc;
+
+    write_time(s->begin_unix_ns, begin);
+    rc = pfl_text_add(out, "%-26.60s  %-16.80s ", pfl_text_name(trace->id), pfl_text_name(s->host));
+    if (rc == 0)
+        rc = pfl_text_add(out, "%-20.80s %5" PRIu32 "  %-19s %8.1f %10.2f", pfl_text_name(s->order),
+                          s->number, begin, seconds_of(s), (double)s->bytes / 1e6);
+    return rc;
 }
 
 static int add_notes(const Perfleet__StoredTrace *trace, const Perfleet__Segment *s,
@@ -60,18 +98,12 @@ static int add_notes(const Perfleet__StoredTrace *trace, const Perfleet__Segment
     return rc == 0 ? pfl_text_add(out, "\n") : rc;
 }
 
-int pfl_trace_table_line(const Perfleet__StoredTrace *trace, struct pfl_buf *out)
+int pfl_trace_table_line(const Perfleet__StoredTrace *trace, unsigned width, struct pfl_buf *out)
 {
     static const Perfleet__Segment none = PERFLEET__SEGMENT__INIT;
     const Perfleet__Segment *s = trace->segment != NULL ? trace->segment : &none;
-    char begin[TIME_BYTES];
-    int rc;
+    int rc = is_wide(width) ? add_wide(trace, s, out) : add_narrow(trace, s, width, out);
 
-    write_time(s->begin_unix_ns, begin);
-    rc = pfl_text_add(out, "%-26.60s  %-16.80s ", pfl_text_name(trace->id), pfl_text_name(s->host));
-    if (rc == 0)
-        rc = pfl_text_add(out, "%-20.80s %5" PRIu32 "  %-19s %8.1f %10.2f", pfl_text_name(s->order),
-                          s->number, begin, seconds_of(s), (double)s->bytes / 1e6);
     return rc == 0 ? add_notes(trace, s, out) : rc;
 }
 
@@ -118,7 +150,7 @@ int pfl_trace_table_json(const Perfleet__StoredTrace *trace, struct pfl_buf *out
         json_object_set_new(object, "pin_reason", pfl_text_json_peer(trace->pin->reason));
         pfl_text_json_number(object, "pin_end_unix_ns", trace->pin->end_unix_ns);
     }
-    return pfl_text_dump_json(object, out);
+    return pfl_text_dump_json_line(object, out);
 }
 
 int pfl_trace_table_missing(const Perfleet__MissingRow *row, bool is_json, struct pfl_buf *out,
@@ -129,13 +161,19 @@ int pfl_trace_table_missing(const Perfleet__MissingRow *row, bool is_json, struc
     *ret_holes += row->holes;
     if (!is_json) {
         char order[NAME_BYTES];
+        char removed[48] = "";
+        uint64_t known = (uint64_t)row->stored + row->in_gaps + row->holes;
+        uint64_t all =
+            row->last >= row->first && row->first != 0 ? (uint64_t)row->last - row->first + 1 : 0;
 
         (void)snprintf(order, sizeof(order), "%s", pfl_text_name(row->order));
+        if (all > known)
+            (void)snprintf(removed, sizeof(removed), "%" PRIu64 " removed, ", all - known);
         return pfl_text_add(out,
                             "%-16.80s %-20s %" PRIu32 " to %" PRIu32 ": %" PRIu32
-                            " stored, %" PRIu32 " reported missing, %" PRIu32 " unexplained\n",
+                            " stored, %s%" PRIu32 " reported missing, %" PRIu32 " unexplained\n",
                             pfl_text_name(row->host), order, row->first, row->last, row->stored,
-                            row->in_gaps, row->holes);
+                            removed, row->in_gaps, row->holes);
     }
     object = json_object();
     json_object_set_new(object, "host", pfl_text_json_peer(row->host));
@@ -147,5 +185,5 @@ int pfl_trace_table_missing(const Perfleet__MissingRow *row, bool is_json, struc
     pfl_text_json_number(object, "stored", row->stored);
     pfl_text_json_number(object, "in_gaps", row->in_gaps);
     pfl_text_json_number(object, "holes", row->holes);
-    return pfl_text_dump_json(object, out);
+    return pfl_text_dump_json_line(object, out);
 }

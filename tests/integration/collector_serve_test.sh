@@ -105,6 +105,10 @@ check "which is there" test -s "$WORK/cut.pftrace.partial"
 check "and the file of before is, too" grep -q '^old$' "$WORK/cut.pftrace"
 check "one trace comes" as guest traces get "$WEB_ID" -o "$WORK/one.pftrace"
 check "and opens" $CHECK "$WORK/one.pftrace" --min-packets 1
+check "of two, of which one is not there, one comes" \
+    exits_with 3 as me traces get "$WEB_ID" "${WEB_ID%?}@" -o "$WORK/one.pftrace"
+check "and a program reads an object a line" \
+    python3 -c 'import json, sys; [json.loads(line)["id"] for line in sys.stdin]' < <(as me traces --json)
 check "a folder has no links" says 'no links' as me traces get "$WEB_ID" --url
 check "all are as they were" says '^[1-9][0-9]* traces verified' as me traces verify
 FILE=$(find "$WORK/store/v1" -name "$WEB_ID.pftrace")
@@ -119,14 +123,17 @@ mv -f "$WORK/saved" "$FILE"
 
 # ---- pins and removal
 check "a guest may not pin" says 'policy gives you no manage_traces' as guest traces pin "$WEB_ID" --reason mine
+check "a reason of two lines is refused" says 'control character' as me traces pin "$WEB_ID" --reason $'a\nb'
 check "who may pins" says '^1 traces pinned' as me traces pin "$WEB_ID" --reason "the outage"
 check "others see why" says 'pinned: "?the outage' as guest traces
 check "it is the operator's own name" says '"pinned_by": *"me"' as me traces --json --host web1
 check "what is pinned is not removed" says '1 are pinned' as me traces rm "$WEB_ID"
 check "it is unpinned" says '^1 traces unpinned' as me traces unpin "$WEB_ID"
 check "and removed" says '^1 traces removed' as me traces rm "$WEB_ID"
+check "once" exits_with 1 as me traces rm "$WEB_ID"
 check "it is not found any more" says 'no trace is selected' as me traces get "$WEB_ID" -o "$WORK/none.pftrace"
 check "and nothing is missing: it was stored" says 'nothing missing' as me traces missing
+check "what was removed is said" says '1 removed' as me traces missing
 check "the log has the removal" grep -q 'operator-changed: operator=me request=remove .*changed=1' "$WORK/collector.log"
 check "and the refusal" grep -q 'operator-refused: operator=guest request=pin .*status=403' "$WORK/collector.log"
 
@@ -140,6 +147,7 @@ check "an order is put" says '^night: put' order night none
 check "it is in the list" says '^night +me +continuous' as me order list
 check "a guest may not put one" says 'policy gives you no order' order mine web guest
 check "but sees them" says '^night +me ' as guest order list
+check "and one that is another's" says 'night of me: continuous' as guest order show me/night
 check "and may not remove another's" says 'policy gives you no order' as guest order rm night
 check "it is paused" as me order pause night
 check "which is shown" says 'night of me: continuous, generation [0-9]+, paused' as me order show night
