@@ -10,7 +10,8 @@
 #   pfl_hosts_init DIR          DIR: where a host keeps its files; sets PFL_HOSTS_KIND
 #   pfl_host_add NAME SECONDS   a host whose boot clock is SECONDS ahead
 #   pfl_host_run NAME CMD...    in the foreground;  pfl_host_start NAME CMD...  in the background
-#   pfl_host_addr NAME          its address;        pfl_operator_run CMD...     beside the hosts
+#   pfl_host_addr NAME          its address;        pfl_operator_addr           the operator's
+#   pfl_operator_run CMD...     beside the hosts;   pfl_operator_start CMD...   in the background
 #   pfl_host_kill NAME          as if its plug were pulled
 #   pfl_hosts_fini              ends and removes everything; legal at any time, twice too
 #
@@ -157,6 +158,22 @@ pfl_operator_run() {
     else
         "$@"
     fi
+}
+
+pfl_operator_addr() {
+    if [ "$PFL_HOSTS_KIND" = isolated ]; then echo "$PFL_HOSTS_NET.1"; else echo 127.0.0.1; fi
+}
+
+pfl_operator_exec() {
+    [ "$PFL_HOSTS_KIND" = isolated ] || exec setsid "$@"
+    exec nsenter -t "$PFL_OPERATOR_PID" --net "$@"
+}
+
+# Starts it with its output in DIR/<program>.log.
+pfl_operator_start() {
+    (pfl_operator_exec "$@") >>"$PFL_HOSTS_DIR/${1##*/}.log" 2>&1 </dev/null &
+    PFL_STARTED=$!
+    PFL_HOSTS_JOBS+=("$PFL_STARTED")
 }
 
 pfl_host_kill() {

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The README's first command: three hosts, each with its own boot clock, one trace; with namespaces
-# where we may have them, and as three services on loopback.
+# The README's first command: three hosts, each with its own boot clock, one trace, and one of what a collector
+# kept of them; with namespaces where we may have them, and as three services on loopback.
 . "$(dirname "$0")/lib.sh"
 export TMPDIR=$WORK
 
@@ -46,6 +46,9 @@ judge() {
     check "$1: each host is there by its name" names_are_there "$WORK/$1.pftrace"
     check "$1: it says per host packets, losses and clock" \
         grep -cE '^host (alpha|bravo|charlie): [0-9]+ packets.*losses 0.*clock' "$WORK/demo-$1.log"
+    check "$1: the trace from the collector's store has three machines, too" \
+        $CHECK "$WORK/$1-kept.pftrace" --machines 3 --disjoint --min-packets 30 --min-track-events 1000
+    check "$1: by their names" names_are_there "$WORK/$1-kept.pftrace"
     check "$1: the README's picture can be drawn of its trace" draws "$WORK/$1.pftrace"
     check "$1: it says how to open the trace" grep -q 'ui.perfetto.dev' "$WORK/demo-$1.log"
     check "$1: it leaves nothing behind" wait_for 10 nothing_is_left
@@ -54,8 +57,8 @@ judge() {
 if pfl_hosts_can_isolate; then
     check "isolated: the demo succeeds, and measures the clocks within its bounds" demo isolated
     judge isolated
-    check "isolated: all three true offsets are within the printed bounds" \
-        test "$(grep -cE ': true .* bound [0-9]+ us$' "$WORK/demo-isolated.log")" -eq 3
+    check "isolated: all three true offsets are within the bounds that record prints, and those of the store's trace" \
+        test "$(grep -cE ': true .* bound [0-9]+ us$' "$WORK/demo-isolated.log")" -eq 6
     env --default-signal=INT "$ROOT/deploy/demo/run" --bin "$BIN" --seconds 600 --out "$WORK/int.pftrace" >"$WORK/demo-int.log" 2>&1 &
     pid=$!
     wait_for 60 grep -q 'recording for' "$WORK/demo-int.log"
