@@ -145,10 +145,7 @@ static void summarize_host(const struct record *rec, size_t host, struct pfl_sum
         .failed_while =
             h.report->why[0] != '\0' ? pfl_host_recording_state_str(h.report->failed_in) : NULL,
         .is_given_up = h.report->is_given_up,
-        .is_kept = h.report->is_kept,
-        .is_left = h.report->is_left,
-        .is_unknown = h.report->is_unknown,
-        .is_not_removed = h.report->is_not_removed,
+        .fate = h.report->fate,
         .resumes = h.report->resumes,
         .read_seconds = h.report->read_ended_ns > h.report->read_began_ns
                             ? (double)(h.report->read_ended_ns - h.report->read_began_ns) / 1e9

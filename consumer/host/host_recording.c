@@ -172,8 +172,10 @@ void pfl_host_recording_begin_close(struct pfl_host_recording *self)
 {
     if (!pfl_host_recording_is_move_legal(self->state, PFL_HOST_CLOSING))
         return;
-    self->report.is_unknown = self->report.why[0] != '\0' && is_session_unknown(self);
-    self->report.is_left = self->report.why[0] != '\0' && is_session_there(self);
+    if (self->report.why[0] != '\0' && is_session_unknown(self))
+        self->report.fate = PFL_SESSION_UNKNOWN;
+    else if (self->report.why[0] != '\0' && is_session_there(self))
+        self->report.fate = PFL_SESSION_LEFT;
     pfl_host_recording_move(self, PFL_HOST_CLOSING);
     if (self->is_visiting && self->conn != NULL)
         return; /* its last answer closes */
@@ -185,7 +187,8 @@ void pfl_host_recording_begin_close(struct pfl_host_recording *self)
 
 void pfl_host_recording_close_when_read(struct pfl_host_recording *self)
 {
-    self->report.is_not_removed = self->is_copied && !self->conf.keeps_session;
+    if (self->is_copied && !self->conf.keeps_session)
+        self->report.fate = PFL_SESSION_NOT_REMOVED;
     pfl_host_recording_begin_close(self);
 }
 

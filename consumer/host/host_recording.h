@@ -11,6 +11,7 @@
 #include "consumer/host/losses.h"
 #include "consumer/host/read_budget.h"
 #include "consumer/host/registered_sources.h"
+#include "consumer/host/session_fate.h"
 
 /* Named by what it waits for. */
 enum pfl_host_recording_state {
@@ -98,10 +99,7 @@ struct pfl_host_report {
     char trigger[PFL_HOST_NAME_MAX]; /* WATCH: the trigger that was raised here, else "" */
     bool is_cut_short;               /* reading began and did not complete */
     uint64_t passes;                 /* reads while it recorded */
-    bool is_kept;                    /* unread data is kept under kept_key */
-    bool is_not_removed;             /* READ: it was read, but the session still exists */
-    bool is_left;          /* READ: it was not read completely, and all of it still exists */
-    bool is_unknown;       /* READ: it is not known whether the session exists */
+    enum pfl_session_fate fate;
     bool is_given_up;      /* with all others, for a reason that is not its own */
     uint64_t bytes_read;   /* of packets */
     int64_t read_began_ns; /* CLOCK_BOOTTIME here; 0: not begun */

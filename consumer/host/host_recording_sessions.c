@@ -217,7 +217,7 @@ static int on_visit_attached(void *user, const struct pfl_rpc_reply *reply)
     h->is_visiting = false;
     h->has_session = false;
     if (h->state == PFL_HOST_CLOSING) {
-        h->report.is_left = false;
+        h->report.fate = PFL_SESSION_GONE;
         pfl_host_recording_close_now(h);
     } else {
         fail_refused(h, reply,
@@ -285,7 +285,7 @@ static int on_visited(void *user, const struct pfl_rpc_reply *reply)
     h->is_visiting = false;
     h->is_attached = !reply->success;
     if (h->state == PFL_HOST_CLOSING) {
-        h->report.is_left = reply->success;
+        h->report.fate = reply->success ? PFL_SESSION_LEFT : PFL_SESSION_GONE;
         pfl_host_recording_close_now(h);
     } else if (!reply->success) {
         fail_refused(h, reply, "the service does not let the session run by itself");
@@ -515,9 +515,12 @@ static int on_given_back(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_recording *h = user;
 
-    h->report.is_unknown = false;
-    h->report.is_kept = h->is_to_keep && reply->success;
-    h->report.is_left = h->has_session && reply->success && h->report.read_began_ns == 0;
+    if (h->is_to_keep && reply->success)
+        h->report.fate = PFL_SESSION_KEPT;
+    else if (h->has_session && reply->success && h->report.read_began_ns == 0)
+        h->report.fate = PFL_SESSION_LEFT;
+    else if (h->report.fate != PFL_SESSION_NOT_REMOVED)
+        h->report.fate = PFL_SESSION_GONE;
     pfl_host_recording_close_now(h);
     return 0;
 }
@@ -528,7 +531,8 @@ static int on_removed(void *user, const struct pfl_rpc_reply *reply)
 
     if (h->state != PFL_HOST_REMOVING)
         return 0;
-    h->report.is_not_removed = !reply->success;
+    if (!reply->success)
+        h->report.fate = PFL_SESSION_NOT_REMOVED;
     pfl_host_recording_begin_close(h);
     return 0;
 }

@@ -186,7 +186,7 @@ static int add_losses(const struct pfl_summary *s, const struct pfl_summary_host
     if (rc == 0 && h->resumes != 0)
         rc =
             pfl_text_add(out, "  note: its connection was lost and resumed %u times\n", h->resumes);
-    if (rc == 0 && h->is_not_removed)
+    if (rc == 0 && h->fate == PFL_SESSION_NOT_REMOVED)
         rc = pfl_text_add(out, "  note: session %s was read, and still exists: perfleet kill\n",
                           s->session);
     if (rc == 0 && !h->has_losses && h->is_merged)
@@ -268,11 +268,11 @@ static int add_unknown_names(const struct pfl_summary *s, struct pfl_buf *out)
     int rc = 0;
 
     for (size_t i = 0; i < s->hosts_len; i++)
-        unknown += s->hosts[i].is_unknown;
+        unknown += s->hosts[i].fate == PFL_SESSION_UNKNOWN;
     for (size_t i = 0; rc == 0 && i < s->hosts_len && named < HOSTS_NAMED; i++) {
         const struct pfl_summary_host *h = &s->hosts[i];
 
-        if (!h->is_unknown)
+        if (h->fate != PFL_SESSION_UNKNOWN)
             continue;
         rc = pfl_text_add(out, "%s%s",
                           named == 0             ? ""
@@ -315,10 +315,10 @@ static int add_rest(const struct pfl_summary *s, struct pfl_buf *out)
     int rc = 0;
 
     for (size_t i = 0; i < s->hosts_len; i++) {
-        unknown += s->hosts[i].is_unknown;
-        kept += s->hosts[i].is_kept;
-        left += s->hosts[i].is_left;
-        read_bytes += s->hosts[i].is_left ? 0 : s->hosts[i].bytes;
+        unknown += s->hosts[i].fate == PFL_SESSION_UNKNOWN;
+        kept += s->hosts[i].fate == PFL_SESSION_KEPT;
+        left += s->hosts[i].fate == PFL_SESSION_LEFT;
+        read_bytes += s->hosts[i].fate == PFL_SESSION_LEFT ? 0 : s->hosts[i].bytes;
     }
     if (kept != 0)
         rc = pfl_text_add(out,
@@ -377,8 +377,9 @@ static bool is_complete(const struct pfl_summary_host *h)
 /* Nothing to say of it but numbers: of many hosts it is one of those that are counted. */
 static bool is_plain(const struct pfl_summary *s, const struct pfl_summary_host *h)
 {
-    return is_complete(h) && !h->is_empty && h->resumes == 0 && !h->is_not_removed &&
-           (h->trigger == NULL || h->trigger[0] == '\0') && pfl_summary_losses(s, h) == 0;
+    return is_complete(h) && !h->is_empty && h->resumes == 0 &&
+           h->fate != PFL_SESSION_NOT_REMOVED && (h->trigger == NULL || h->trigger[0] == '\0') &&
+           pfl_summary_losses(s, h) == 0;
 }
 
 /* Of many hosts: how many are complete, and which are not. */
@@ -465,11 +466,11 @@ static json_t *json_host(const struct pfl_summary *s, const struct pfl_summary_h
         json_object_set_new(o, "trigger", pfl_text_json_peer(h->trigger));
     if (h->why[0] != '\0')
         json_object_set_new(o, "error", pfl_text_json_peer(h->why));
-    if (h->is_kept)
+    if (h->fate == PFL_SESSION_KEPT)
         json_object_set_new(o, "kept_session", pfl_text_json_peer(s->kept_session));
-    if (h->is_left)
+    if (h->fate == PFL_SESSION_LEFT)
         json_object_set_new(o, "kept_session", pfl_text_json_peer(s->session));
-    if (h->is_unknown)
+    if (h->fate == PFL_SESSION_UNKNOWN)
         json_object_set_new(o, "session_unknown", json_true());
     if (s->path == NULL)
         return o;

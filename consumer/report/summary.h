@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "consumer/host/losses.h"
 #include "consumer/host/registered_sources.h"
+#include "consumer/host/session_fate.h"
 #include "consumer/merge/interned.h"
 #include "consumer/merge/lossy_processes.h"
 
@@ -32,11 +33,8 @@ struct pfl_summary_host {
     uint64_t packets;
     uint64_t bytes; /* in the file */
     uint32_t sequences;
-    bool is_given_up;         /* for the reason of the whole recording, which is printed there */
-    bool is_kept;             /* unread data is kept there as the summary's kept_session */
-    bool is_left;             /* its session, which was to be read, still exists completely */
-    bool is_unknown;          /* it is not known whether its session still exists */
-    bool is_not_removed;      /* its session was read, and still exists */
+    bool is_given_up; /* for the reason of the whole recording, which is printed there */
+    enum pfl_session_fate fate;
     unsigned resumes;         /* of its connection */
     double read_seconds;      /* 0: unknown */
     uint64_t loss_marks;      /* gaps that packets report */
@@ -60,7 +58,7 @@ struct pfl_summary {
     const char *session;      /* its name, or NULL */
     bool is_ring;             /* overwriting the oldest data is intended */
     const char *partial;      /* NULL, or the remaining partial file */
-    const char *kept_session; /* of hosts with is_kept */
+    const char *kept_session; /* of hosts with PFL_SESSION_KEPT */
     uint64_t file_bytes;
     const char *first_file; /* of a rotation: the existing complete files; NULL: none */
     const char *last_file;

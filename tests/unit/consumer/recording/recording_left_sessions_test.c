@@ -388,8 +388,8 @@ static void a_session_that_was_not_read_is_said_to_be_there(void **state)
 
     (void)state;
     run_misdeed(&w, &left, FAKE_DIES);
-    assert_true(result(&w, 1).report->is_left);
-    assert_false(result(&w, 0).report->is_left);
+    assert_int_equal(result(&w, 1).report->fate, PFL_SESSION_LEFT);
+    assert_int_not_equal(result(&w, 0).report->fate, PFL_SESSION_LEFT);
     fini(&w);
 }
 
@@ -403,12 +403,12 @@ static void of_a_host_that_did_not_answer_it_is_unknown_whether_the_session_is_t
 
     (void)state;
     run_misdeed(&w, &unknown, FAKE_DIES);
-    assert_true(result(&w, 1).report->is_unknown);
-    assert_false(result(&w, 1).report->is_left);
-    assert_false(result(&w, 0).report->is_unknown);
+    assert_int_equal(result(&w, 1).report->fate, PFL_SESSION_UNKNOWN);
+    assert_int_not_equal(result(&w, 1).report->fate, PFL_SESSION_LEFT);
+    assert_int_not_equal(result(&w, 0).report->fate, PFL_SESSION_UNKNOWN);
     fini(&w);
     run_misdeed(&w, &left, FAKE_DIES);
-    assert_false(result(&w, 1).report->is_unknown);
+    assert_int_not_equal(result(&w, 1).report->fate, PFL_SESSION_UNKNOWN);
     fini(&w);
 }
 
@@ -430,8 +430,8 @@ static void a_session_outlives_the_connection_that_ends_at_any_request(void **st
         run_misdeed(&w, &ends[i], FAKE_DIES);
         assert_whole(&w, 0);
         assert_int_equal(result(&w, 1).report->failed_in, ends[i].fails_in);
-        assert_true(result(&w, 1).report->is_left);
-        assert_false(result(&w, 1).report->is_unknown);
+        assert_int_equal(result(&w, 1).report->fate, PFL_SESSION_LEFT);
+        assert_int_not_equal(result(&w, 1).report->fate, PFL_SESSION_UNKNOWN);
         assert_true(is_kept(&w.fakes[1]));
         fini(&w);
     }
@@ -465,7 +465,7 @@ static void a_session_outlives_a_flush_that_is_not_answered(void **state)
 
     (void)state;
     run_misdeed(&w, &silence, FAKE_SILENT);
-    assert_true(result(&w, 1).report->is_left);
+    assert_int_equal(result(&w, 1).report->fate, PFL_SESSION_LEFT);
     assert_true(is_kept(&w.fakes[1]));
     fini(&w);
 }
@@ -479,7 +479,7 @@ static void a_session_that_somebody_holds_is_left_to_him(void **state)
     assert_whole(w, 0);
     assert_int_equal(result(w, 1).report->failed_in, PFL_HOST_SETUP);
     assert_non_null(strstr(result(w, 1).report->why, "another consumer holds"));
-    assert_false(result(w, 1).report->is_left);
+    assert_int_not_equal(result(w, 1).report->fate, PFL_SESSION_LEFT);
     assert_false(w->fakes[1].was_flight_freed);
 }
 
@@ -502,7 +502,7 @@ static void a_session_that_does_not_stop_stays(void **state)
     w->fakes[1].looks_until_over = UINT_MAX;
     run(w);
     assert_int_equal(result(w, 1).report->failed_in, PFL_HOST_DISABLING);
-    assert_true(result(w, 1).report->is_left);
+    assert_int_equal(result(w, 1).report->fate, PFL_SESSION_LEFT);
     assert_true(is_kept(&w->fakes[1]));
 }
 

@@ -202,7 +202,7 @@ static void a_reason_that_was_said_is_not_said_again(void **state)
     hosts[2].name = "c";
     hosts[2].why = "reading: given up";
     hosts[2].is_given_up = true;
-    hosts[2].is_left = true;
+    hosts[2].fate = PFL_SESSION_LEFT;
     s.session = "flight";
     s.why = "interrupted";
     s.is_aborted = true;
@@ -244,8 +244,9 @@ static void hosts_that_did_not_answer_may_have_the_session(void **state)
         for (size_t i = 0; i < 8; i++) {
             hosts[i] = good_host;
             hosts[i].name = names[i];
-            hosts[i].is_left = i == 0;
-            hosts[i].is_unknown = i != 0 && i <= unknown;
+            hosts[i].fate = i == 0         ? PFL_SESSION_LEFT
+                            : i <= unknown ? PFL_SESSION_UNKNOWN
+                                           : PFL_SESSION_GONE;
         }
         s.session = "flight";
         pfl_buf_init(&out, OUT_MAX);
@@ -256,7 +257,7 @@ static void hosts_that_did_not_answer_may_have_the_session(void **state)
         assert_int_equal(strstr((const char *)out.data, "\"session_unknown\": true") != NULL,
                          unknown != 0);
         pfl_buf_clear(&out);
-        hosts[0].is_left = false;
+        hosts[0].fate = PFL_SESSION_GONE;
         assert_int_equal(pfl_summary_text(&s, &out), 0);
         assert_int_equal(pfl_buf_append(&out, "", 1), 0);
         assert_int_equal(strstr((const char *)out.data, "session flight") != NULL, unknown != 0);
