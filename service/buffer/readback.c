@@ -36,13 +36,18 @@ struct pending {
     uint32_t more;  /* of the packet, in parts behind it */
 };
 
+enum progress {
+    READS,
+    HAS_DRAINED, /* all buffers, and said so */
+    IS_OVER,
+};
+
 struct pfl_readback {
     struct pfl_readback_conf conf;
     struct pfl_trace_buffer **buffers; /* owned array, borrowed buffers */
     size_t at;                         /* the buffer being drained */
     bool has_begun;                    /* a pass on it */
-    bool is_drained;
-    bool is_over;
+    enum progress progress;
     bool is_held;
     bool accepts_runs;
     bool is_paused;
@@ -400,13 +405,13 @@ static int fill(struct pfl_readback *self, bool *ret_is_full)
         *ret_is_full = true;
         return 0;
     }
-    if (!self->is_drained) {
-        self->is_drained = true;
+    if (self->progress == READS) {
+        self->progress = HAS_DRAINED;
         if (self->conf.on_drained != NULL)
             self->conf.on_drained(self->conf.user, self);
         return 0;
     }
-    self->is_over = true;
+    self->progress = IS_OVER;
     return 0;
 }
 
@@ -415,22 +420,22 @@ int pfl_readback_next_frame(struct pfl_readback *self, struct pfl_readback_frame
     bool is_full = false;
     int rc;
 
-    if (self->is_over)
+    if (self->progress == IS_OVER)
         return PFL_ESTATE;
     if (self->is_held && self->pending.len == 0)
         return PFL_EAGAIN;
     begin_call(self);
     pfl_reply_frame_begin(&self->frame);
-    while (!is_full && !self->is_over && !self->is_paused) {
+    while (!is_full && self->progress != IS_OVER && !self->is_paused) {
         rc = fill(self, &is_full);
         if (rc != 0) {
-            self->is_over = true;
+            self->progress = IS_OVER;
             return rc;
         }
     }
     if (self->is_paused && self->frame.budget == PFL_READBACK_FRAME_MAX)
         return PFL_EAGAIN;
-    pfl_reply_frame_end(&self->frame, self->conf.request_id, self->is_over, ret_frame);
+    pfl_reply_frame_end(&self->frame, self->conf.request_id, self->progress == IS_OVER, ret_frame);
     return 0;
 }
 
@@ -512,9 +517,9 @@ int pfl_readback_next_packet(struct pfl_readback *self, struct pfl_readback_pack
         }
         if (self->is_held)
             return PFL_EAGAIN;
-        if (self->is_drained)
+        if (self->progress != READS)
             return PFL_EEOF;
-        self->is_drained = true;
+        self->progress = HAS_DRAINED;
         if (self->conf.on_drained != NULL)
             self->conf.on_drained(self->conf.user, self);
     }

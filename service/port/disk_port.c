@@ -75,6 +75,18 @@ static struct {
 static unsigned busy; /* the loop's: jobs and closings that have not ended */
 static atomic_uint_fast64_t progress;
 
+enum job_state {
+    JOB_NONE,
+    JOB_GIVEN, /* the thread shall do it, or does */
+    JOB_DONE,  /* the loop shall take the result */
+};
+
+enum thread_state {
+    THREAD_SERVES,
+    THREAD_SHALL_EXIT, /* after its job */
+    THREAD_HAS_LEFT,
+};
+
 struct pfl_disk_file {
     struct pfl_wakeup_note note; /* first: on_note casts */
     struct pfl_wakeup *wakeup;   /* borrowed; held */
@@ -87,12 +99,10 @@ struct pfl_disk_file {
     off_t places[PFL_DISK_SLOTS]; /* where the thread is in them; -1: they have none */
     struct pfl_disk_job job;
     struct pfl_disk_result result;
-    bool has_job;    /* the thread shall work, or does */
-    bool has_result; /* the loop shall take it */
+    enum job_state job_state;
+    enum thread_state thread_state;
     bool is_posted;
     bool is_placed; /* `places` are known */
-    bool is_closing;
-    bool has_left; /* the thread */
 };
 
 static const char *get_name(const char *path)
@@ -248,10 +258,10 @@ static void run_thread(void *user)
     (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
     find_places(file);
     uv_cond_signal(&file->wake); /* share */
-    while (file->has_job || !file->is_closing) {
+    while (file->job_state == JOB_GIVEN || file->thread_state == THREAD_SERVES) {
         struct pfl_disk_result result;
 
-        if (!file->has_job) {
+        if (file->job_state != JOB_GIVEN) {
             uv_cond_wait(&file->wake, &file->lock);
             continue;
         }
@@ -259,14 +269,13 @@ static void run_thread(void *user)
         result = do_job(file, &file->job);
         find_places(file);
         file->result = result;
-        file->has_job = false;
-        file->has_result = true;
+        file->job_state = JOB_DONE;
         unlock_and_post(file);
         uv_mutex_lock(&file->lock);
     }
     for (size_t i = 0; i < PFL_DISK_SLOTS; i++)
         close_slot(&file->fds[i]);
-    file->has_left = true;
+    file->thread_state = THREAD_HAS_LEFT;
     unlock_and_post(file);
 }
 
@@ -286,9 +295,10 @@ static void on_note(struct pfl_wakeup_note *note)
 
     uv_mutex_lock(&file->lock);
     result = file->result;
-    has_result = file->has_result;
-    has_left = file->has_left;
-    file->has_result = false;
+    has_result = file->job_state == JOB_DONE;
+    has_left = file->thread_state == THREAD_HAS_LEFT;
+    if (has_result)
+        file->job_state = JOB_NONE;
     file->is_posted = false;
     uv_mutex_unlock(&file->lock);
     busy -= (unsigned)has_result + has_left;
@@ -508,7 +518,7 @@ static void submit(struct pfl_disk_file *file, const struct pfl_disk_job *job)
 {
     uv_mutex_lock(&file->lock);
     file->job = *job;
-    file->has_job = true;
+    file->job_state = JOB_GIVEN;
     uv_cond_signal(&file->wake);
     uv_mutex_unlock(&file->lock);
     busy++;
@@ -518,7 +528,7 @@ static void close_file(struct pfl_disk_file *file)
 {
     file->done = NULL;
     uv_mutex_lock(&file->lock);
-    file->is_closing = true;
+    file->thread_state = THREAD_SHALL_EXIT;
     uv_cond_signal(&file->wake);
     uv_mutex_unlock(&file->lock);
     busy++;
