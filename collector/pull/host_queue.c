@@ -271,6 +271,14 @@ static uint64_t find_first_due(const struct pfl_list *list, uint64_t next_ms)
     return next_ms;
 }
 
+bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, uint64_t now_ms)
+{
+    return self->counts[PLACE_VISITED] == self->visits_max &&
+           (self->counts[PLACE_READY] != 0 ||
+            find_first_due(&self->lists[PLACE_WAITING], UINT64_MAX) <= now_ms ||
+            find_first_due(&self->lists[PLACE_IDLE], UINT64_MAX) <= now_ms);
+}
+
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self)
 {
     uint64_t next_ms = UINT64_MAX;

@@ -57,6 +57,8 @@ void pfl_host_queue_forget_relay(struct pfl_host_queue *self, unsigned relay);
 struct pfl_queued_host *pfl_host_queue_take(struct pfl_host_queue *self, uint64_t now_ms);
 void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *host,
                          enum pfl_visit_end end, uint64_t now_ms, uint64_t random);
+/* All visits are taken, and a host would have the next one. */
+bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, uint64_t now_ms);
 /* When a host that waits may be taken. UINT64_MAX: none waits, or a visit has to end first. */
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self);
 

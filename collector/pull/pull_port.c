@@ -21,11 +21,13 @@
 #include "base/ulid.h"
 #include "collector/describe/description.h"
 #include "collector/pull/reservation.h"
+#include "collector/pull/visit_pace.h"
 #include "proto/unpack.h"
 
 #define RETRY_MS        500u /* before a stream is opened again, times the number of tries */
 #define NS_OF_MS        1000000u
 #define HOST_SILENCE_MS 60000u /* then the visit ends */
+#define SLOW_LOOK_MS    5000u  /* a host that is too slow: does another one wait? */
 
 struct slot {
     struct pfl_work work; /* first: its callbacks cast */
@@ -36,6 +38,8 @@ struct slot {
     Perfleet__SpoolReply *reply;     /* owned; the bytes being written are in it */
     struct pfl_store_put *put;       /* owned */
     uv_timer_t timer;
+    struct pfl_visit_pace pace;
+    uint64_t silent_ms; /* when the host is silent for too long */
     enum pfl_visit_step step;
     enum pfl_index_reserve reserved;
     unsigned relay;
@@ -223,6 +227,7 @@ static void begin_work(struct slot *s)
     int rc = 0;
 
     (void)uv_timer_stop(&s->timer);
+    pfl_visit_pace_end(&s->pace, uv_now(s->pull->conf.loop), 0);
     if (s->step == PFL_VISIT_RESERVE)
         rc = prepare_reserve(s);
     if (s->step == PFL_VISIT_DESCRIBE)
@@ -302,6 +307,7 @@ static void on_reply(void *user, Perfleet__SpoolReply *reply)
     struct slot *s = user;
     uint32_t status = reply->status;
 
+    pfl_visit_pace_end(&s->pace, uv_now(s->pull->conf.loop), reply->data.len);
     if (reply->id != s->request_id || s->reply != NULL || s->request_id == 0) {
         pfl_proto_free(&reply->base);
         lose_stream(s); /* nothing was asked for */
@@ -401,22 +407,50 @@ static void on_retry(uv_timer_t *timer)
     run(s);
 }
 
-/* Others wait for the slot. */
-static void on_silent(uv_timer_t *timer)
-{
-    struct slot *s = timer->data;
+static void watch(struct slot *s);
 
-    pfl_log_warn("host-silent", "host=%s effect=\"the visit ends\"",
-                 pfl_queued_host_get_name(s->host));
+/* Others wait for the slot. */
+static void give_up(struct slot *s, const char *event)
+{
+    pfl_log_warn(event, "host=%s effect=\"the visit ends\"", pfl_queued_host_get_name(s->host));
     drop_stream(s);
     pfl_visit_stop(s->visit);
     run(s);
 }
 
+static void on_late(uv_timer_t *timer)
+{
+    struct slot *s = timer->data;
+    uint64_t now_ms = uv_now(s->pull->conf.loop);
+
+    if (now_ms >= s->silent_ms)
+        give_up(s, "host-silent");
+    else if (pfl_visit_pace_get_left_ms(&s->pace, now_ms) == 0 &&
+             pfl_host_queue_is_wanted(s->pull->queue, now_ms))
+        give_up(s, "host-slow");
+    else
+        watch(s);
+}
+
 /* The timer is free: on_retry needs it only while there is no stream. */
+static void watch(struct slot *s)
+{
+    uint64_t now_ms = uv_now(s->pull->conf.loop);
+    uint64_t silent_ms = s->silent_ms > now_ms ? s->silent_ms - now_ms : 0;
+    uint64_t wait_ms = pfl_visit_pace_get_left_ms(&s->pace, now_ms);
+
+    if (wait_ms == 0)
+        wait_ms = SLOW_LOOK_MS;
+    (void)uv_timer_start(&s->timer, on_late, wait_ms < silent_ms ? wait_ms : silent_ms, 0);
+}
+
 static void await(struct slot *s)
 {
-    (void)uv_timer_start(&s->timer, on_silent, HOST_SILENCE_MS, 0);
+    uint64_t now_ms = uv_now(s->pull->conf.loop);
+
+    pfl_visit_pace_begin(&s->pace, now_ms);
+    s->silent_ms = now_ms + HOST_SILENCE_MS;
+    watch(s);
 }
 
 static void connect_stream(struct slot *s)
@@ -542,6 +576,7 @@ static int begin_visit(struct slot *s, struct pfl_queued_host *host)
     s->relay = PFL_HOST_QUEUE_RELAYS_MAX - 1;
     s->tries = 0;
     s->request_id = 0;
+    s->pace = (struct pfl_visit_pace){.bytes = 0};
     pfl_buf_init(&s->description, PFL_DESCRIPTION_MAX_BYTES);
     run(s);
     return 0;

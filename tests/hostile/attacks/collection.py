@@ -11,7 +11,7 @@ from tunnel_abuse import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, 
 from world import Failed
 
 ATTACKS = ["no_right", "false_claims", "odd_names", "spool_flood", "thousand_streams",
-           "silent_host"]
+           "silent_host", "slow_host"]
 SPOOL, COLLECTOR = "perfleet-spool", "perfleet-collector"
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -207,6 +207,89 @@ def silent_host(build):
             if got and got[0] == HEADERS and field_of(got[3], ":protocol") is not None:
                 eve.send(frame(HEADERS, END_HEADERS, got[2], b"\x88" + role))
         return net.judge()
+
+
+def varint(number):
+    out = b""
+    while number > 127:
+        out, number = out + bytes([number & 127 | 128]), number >> 7
+    return out + bytes([number])
+
+
+def field(number, value):
+    """A protobuf field: a number, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+class Spool:
+    """The collector's streams to a played host. Each request is an id, which is the first field, and what is asked."""
+
+    def __init__(self, peer):
+        self.peer, self.bytes = peer, {}
+
+    def read(self):
+        """The next request as (stream, id, the number of its field), or None."""
+        got = self.peer.read(0.05)
+        if got and got[0] == HEADERS and field_of(got[3], ":protocol") is not None:
+            self.bytes[got[2]] = b""
+            self.peer.send(frame(HEADERS, END_HEADERS, got[2], b"\x88\x00\x0dperfleet-role\x07collect"))
+        if not got or got[0] != DATA or got[2] not in self.bytes:
+            return None
+        held = self.bytes[got[2]] + got[3]
+        size = 4 + int.from_bytes(held[:4], "little")
+        if len(held) < max(size, 5):
+            self.bytes[got[2]] = held
+            return None
+        self.bytes[got[2]] = held[size:]
+        at, number, shift = 5, 0, 0
+        while True:
+            number, shift, at = number | (held[at] & 127) << shift, shift + 7, at + 1
+            if held[at - 1] < 128:
+                return got[2], number, held[at] >> 3
+
+    def reply(self, stream, number, *fields):
+        message = field(1, number) + b"".join(fields)
+        self.peer.send(frame(DATA, 0, stream, len(message).to_bytes(4, "little") + message))
+
+
+LIST_SEGMENTS, READ_SEGMENT = 5, 6
+
+
+def slow_host(build):
+    """a host that gives a byte a second of a segment has no visit for ever while another host waits"""
+    report = (b'{"kind":"spool","segments":9,"bytes":900,"orders":"0000000000000000"}\n', False)
+    segment = b"".join([field(2, b"ann"), field(3, b"web"), field(4, b"01ARZ3NDEKTSV4RRFFQ69G5FAV"), field(5, 1),
+                        field(6, 1 << 20), field(7, b"x" * 32), field(11, 1), field(12, 2)])
+    with Collection(build) as net:
+        net.pki("host", "mal")
+        peers = {"eve": net.play_eve(), "mal": agent(net.relay_address, str(net.keys), "host-mal")}
+        for peer in peers.values():
+            answer_all(peer, {**HELLO, "/v1/events": report}, lambda path: path == "/v1/events")
+        (net.dir / "store").mkdir()
+        net.start("collector", [net.program("collector", "perfleet-collector"), "--relay", net.relay_address, "--store",
+                                net.dir / "store", "--max-visits", "1", "--ca", net.keys / "ca.pem", "--cert",
+                                net.keys / "operator-col.pem", "--key", net.keys / "operator-col.key"])
+        eve, mal = Spool(peers["eve"]), Spool(peers["mal"])
+        given, reading, at = 0, None, 0
+        end = time.monotonic() + 300
+        while True:
+            if time.monotonic() > end:
+                raise Failed("the other host waits, after %d bytes: %s" % (given, net.log("collector")[-300:]))
+            got = eve.read()
+            if got and got[2] == READ_SEGMENT:
+                reading = got
+            elif got:
+                eve.reply(got[0], got[1], *([field(6, segment)] if got[2] == LIST_SEGMENTS else []))
+            if reading and time.monotonic() - at > 1:
+                eve.reply(reading[0], reading[1], field(2, 1), field(7, b"x"))
+                at, given = time.monotonic(), given + 1
+            got = mal.read()
+            if got and got[2] == LIST_SEGMENTS and given > 0:
+                return net.judge("the other host waited for %d bytes; " % given)
+            if got:
+                mal.reply(got[0], got[1], *([field(3, 503)] if got[2] == LIST_SEGMENTS else []))
 
 
 def ask_clock(net, eve):

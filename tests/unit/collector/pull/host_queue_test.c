@@ -57,6 +57,30 @@ static struct pfl_queued_host *take(const char *name, uint64_t now_ms)
     return host;
 }
 
+static void a_visit_is_wanted_while_a_host_waits_and_all_are_taken(void **state)
+{
+    struct pfl_queued_host *a;
+    struct pfl_queued_host *b;
+
+    (void)state;
+    set("a", 1);
+    set("b", 1);
+    set("c", 1);
+    assert_false(pfl_host_queue_is_wanted(queue, 0)); /* there is room */
+    a = take("a", 0);
+    b = take("b", 0);
+    assert_true(pfl_host_queue_is_wanted(queue, 0));
+    leave("c", 0);
+    assert_false(pfl_host_queue_is_wanted(queue, 0));
+    pfl_host_queue_give(queue, a, PFL_VISIT_LOST, 0, UINT64_MAX / 2);
+    set("d", 1);
+    a = take("d", 0);
+    assert_false(pfl_host_queue_is_wanted(queue, 0));
+    assert_true(pfl_host_queue_is_wanted(queue, PFL_HOST_QUEUE_WAIT_MAX_MS)); /* a's wait is over */
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, 0, 0);
+    pfl_host_queue_give(queue, b, PFL_VISIT_DRAINED, 0, 0);
+}
+
 static void hosts_take_turns_and_visits_are_bounded(void **state)
 {
     struct pfl_queued_host *a;
@@ -242,6 +266,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hosts_take_turns_and_visits_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_visit_is_wanted_while_a_host_waits_and_all_are_taken,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(while_all_visits_are_under_way_nothing_is_due, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_changed_during_a_visit_is_visited_again, setup,
