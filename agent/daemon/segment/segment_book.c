@@ -319,6 +319,8 @@ struct pfl_segment_entry *pfl_segment_book_choose(const struct pfl_segment_book 
 
 /* ---- gaps ---- */
 
+/* The wall clock may have been set back between two segments: the gap is from the earliest to the
+ * latest moment. */
 static void widen(struct pfl_segment_entry *gap, const struct pfl_segment_entry *by)
 {
     bool is_before = by->number < gap->number;
@@ -326,13 +328,15 @@ static void widen(struct pfl_segment_entry *gap, const struct pfl_segment_entry 
     if (is_before) {
         gap->number = by->number;
         gap->begin_boot_ns = by->begin_boot_ns;
-        gap->begin_unix_ns = by->begin_unix_ns;
         gap->why = by->why;
     } else {
         gap->last = by->last;
         gap->end_boot_ns = by->end_boot_ns;
-        gap->end_unix_ns = by->end_unix_ns;
     }
+    if (by->begin_unix_ns < gap->begin_unix_ns)
+        gap->begin_unix_ns = by->begin_unix_ns;
+    if (by->end_unix_ns > gap->end_unix_ns)
+        gap->end_unix_ns = by->end_unix_ns;
     gap->bytes += by->bytes;
 }
 

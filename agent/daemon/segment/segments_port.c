@@ -371,8 +371,9 @@ static int take(struct pfl_segments_run *r, const struct pfl_segment_line *line,
                                            .last = line->number,
                                            .begin_boot_ns = line->begin_ns,
                                            .end_boot_ns = line->end_ns,
-                                           .begin_unix_ns = to_unix_ns(r, line->begin_ns),
-                                           .end_unix_ns = to_unix_ns(r, line->end_ns)};
+                                           .begin_unix_ns = to_unix_ns(r, line->begin_ns)};
+    /* Not a second look at the clocks: an end before the begin is refused by collectors. */
+    op->entry.end_unix_ns = op->entry.begin_unix_ns + (line->end_ns - line->begin_ns);
     memcpy(op->entry.id, r->id, sizeof(op->entry.id));
     note.has_reason = 1;
     note.reason = line->reason;

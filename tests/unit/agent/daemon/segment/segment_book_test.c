@@ -161,6 +161,33 @@ static void gaps_beside_each_other_are_one(void **state)
     pfl_segment_book_fini(&book);
 }
 
+static void a_gap_over_a_clock_that_was_set_back_does_not_end_before_it_begins(void **state)
+{
+    struct pfl_segment_book book;
+    const struct pfl_segment_entry *e;
+
+    (void)state;
+    pfl_segment_book_init(&book, &no_quota);
+    assert_int_equal(add_run(&book, RUN_A, "a", 0, 0), 0);
+    for (uint32_t n = 1; n <= 4; n++) {
+        struct pfl_segment_entry entry = {.number = n, .last = n, .bytes = 1};
+
+        (void)snprintf(entry.id, sizeof(entry.id), "%s", RUN_A);
+        entry.begin_unix_ns = n <= 2 ? 1000 + n : n;
+        entry.end_unix_ns = entry.begin_unix_ns + 1;
+        assert_int_equal(pfl_segment_book_add(&book, &entry), 0);
+    }
+    gap(&book, RUN_A, 3);
+    gap(&book, RUN_A, 2);
+    gap(&book, RUN_A, 1);
+    gap(&book, RUN_A, 4);
+    e = pfl_segment_book_find(&book, RUN_A, 1);
+    assert_int_equal(e->last, 4);
+    assert_int_equal(e->begin_unix_ns, 3);
+    assert_int_equal(e->end_unix_ns, 1003);
+    pfl_segment_book_fini(&book);
+}
+
 /* Whatever is removed in whatever order: each number is there once, as a segment or in a gap. */
 static void every_number_is_there_once_whatever_becomes_a_gap(void **state)
 {
@@ -252,6 +279,7 @@ int main(void)
         cmocka_unit_test(the_oldest_of_the_largest_order_goes_first),
         cmocka_unit_test(an_orders_own_quota_and_age_count_before_that_of_all),
         cmocka_unit_test(gaps_beside_each_other_are_one),
+        cmocka_unit_test(a_gap_over_a_clock_that_was_set_back_does_not_end_before_it_begins),
         cmocka_unit_test(every_number_is_there_once_whatever_becomes_a_gap),
         cmocka_unit_test(without_memory_nothing_is_added),
         cmocka_unit_test(ids_have_one_form),

@@ -168,6 +168,8 @@ static void add_note(struct wait *wait, struct pfl_span bytes)
     assert_int_equal(pfl_proto_unpack(&perfleet__segment__descriptor, bytes, &message), 0);
     segment = (const Perfleet__Segment *)message;
     *note = (struct kit_note){.number = segment->number,
+                              .begin_unix_ns = segment->begin_unix_ns,
+                              .end_unix_ns = segment->end_unix_ns,
                               .last = segment->number,
                               .bytes = segment->bytes,
                               .reason = (int)segment->reason};

@@ -37,6 +37,8 @@ struct kit_note {
     int why;
     int reason;
     uint64_t bytes;
+    uint64_t begin_unix_ns;
+    uint64_t end_unix_ns;
     uint8_t sha256[32];
 };
 /* All that is given out; returns how many. */

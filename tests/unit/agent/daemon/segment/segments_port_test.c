@@ -99,6 +99,21 @@ static void a_line_of_the_index_becomes_a_segment_until_it_is_released(void **st
     kit_close(&kit);
 }
 
+static void a_segment_is_as_long_by_the_wall_clock_as_by_the_boot_clock(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 40, true);
+    wait_for(has_segments, 40);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 40);
+    for (unsigned i = 0; i < 40; i++)
+        assert_int_equal(notes[i].end_unix_ns - notes[i].begin_unix_ns, 1000);
+    kit_close(&kit);
+}
+
 static void a_release_of_other_bytes_and_other_collectors_are_refused(void **state)
 {
     char id[PFL_SEGMENT_ID_BYTES];
@@ -341,6 +356,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_line_of_the_index_becomes_a_segment_until_it_is_released),
+        TEST(a_segment_is_as_long_by_the_wall_clock_as_by_the_boot_clock),
         TEST(a_release_of_other_bytes_and_other_collectors_are_refused),
         TEST(what_the_quota_removes_is_one_gap),
         TEST(a_new_process_finds_all_and_goes_on_where_the_last_one_was),
