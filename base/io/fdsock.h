@@ -48,6 +48,8 @@ PFL_MUST_USE int pfl_fdsock_connect_unix(const char *path, int *ret_fd);
 /* The same for the tracing service, whose user is checked before a byte is sent (service_user.h):
  * PFL_ESTRANGER. */
 PFL_MUST_USE int pfl_fdsock_connect_service(const char *path, int *ret_fd);
+/* Likewise, for a subject that the service tells apart (subject.h). */
+PFL_MUST_USE int pfl_fdsock_connect_service_for(const char *path, const char *subject, int *ret_fd);
 /* Text of its last failure, until the next one. */
 const char *pfl_fdsock_get_service_why(void);
 /* Sets the users that may serve this process besides root and its own user: a list with commas,

@@ -19,6 +19,7 @@
 
 #include "base/closer.h"
 #include "base/io/fdsock.h"
+#include "base/io/subject.h"
 #include "base/mem.h"
 #include "base/subuids.h"
 #include "base/unix_addr.h"
@@ -47,13 +48,17 @@ static int err_of_connect(int e)
     }
 }
 
-static int begin_connect(const struct sockaddr *addr, socklen_t len, int *ret_fd)
+/* `subject` NULL: none. */
+static int begin_connect(const struct sockaddr *addr, socklen_t len, const char *subject,
+                         int *ret_fd)
 {
     int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int saved;
 
     if (fd < 0)
         return PFL_EIO;
+    if (subject != NULL)
+        pfl_subject_bind(fd, subject);
     if (connect(fd, addr, len) != 0 && errno != EINPROGRESS) {
         saved = errno;
         close(fd);
@@ -64,7 +69,7 @@ static int begin_connect(const struct sockaddr *addr, socklen_t len, int *ret_fd
     return 0;
 }
 
-int pfl_fdsock_connect_unix(const char *path, int *ret_fd)
+static int connect_unix(const char *path, const char *subject, int *ret_fd)
 {
     struct sockaddr_un addr;
     socklen_t len;
@@ -74,7 +79,12 @@ int pfl_fdsock_connect_unix(const char *path, int *ret_fd)
         errno = ENAMETOOLONG;
         return rc;
     }
-    return begin_connect((const struct sockaddr *)&addr, len, ret_fd);
+    return begin_connect((const struct sockaddr *)&addr, len, subject, ret_fd);
+}
+
+int pfl_fdsock_connect_unix(const char *path, int *ret_fd)
+{
+    return connect_unix(path, NULL, ret_fd);
 }
 
 int pfl_fdsock_trust(const char *list)
@@ -91,7 +101,7 @@ const char *pfl_fdsock_get_service_why(void)
     return service_why;
 }
 
-int pfl_fdsock_connect_service(const char *path, int *ret_fd)
+int pfl_fdsock_connect_service_for(const char *path, const char *subject, int *ret_fd)
 {
     int fd;
     int rc;
@@ -101,7 +111,7 @@ int pfl_fdsock_connect_service(const char *path, int *ret_fd)
     rc = pfl_service_user_check_file(path, &trusted, service_why);
     if (rc != 0)
         return rc;
-    rc = pfl_fdsock_connect_unix(path, &fd);
+    rc = connect_unix(path, subject, &fd);
     if (rc != 0) {
         (void)snprintf(service_why, sizeof(service_why), "%s", strerror(errno));
         return rc;
@@ -114,9 +124,14 @@ int pfl_fdsock_connect_service(const char *path, int *ret_fd)
     return rc;
 }
 
+int pfl_fdsock_connect_service(const char *path, int *ret_fd)
+{
+    return pfl_fdsock_connect_service_for(path, NULL, ret_fd);
+}
+
 int pfl_fdsock_connect_addr(const struct sockaddr *addr, socklen_t len, int *ret_fd)
 {
-    return begin_connect(addr, len, ret_fd);
+    return begin_connect(addr, len, NULL, ret_fd);
 }
 
 /* Sends small messages at once, and detects within two minutes that the peer's network is gone. */

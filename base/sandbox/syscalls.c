@@ -79,7 +79,11 @@ static const struct rule with_arguments[] = {
 static const struct rule memory_rules[] = {{"fcntl", 1, INT, F_ADD_SEALS}};
 static const char *const memory_calls[] = {"memfd_create", "ftruncate", "fallocate", "mlock"};
 
-static const struct rule unix_rules[] = {{"socket", 0, INT, AF_UNIX}};
+/* A name of a UNIX socket for base/io/subject.h: addresses of other families are longer. */
+#define SUBJECT_NAME_BYTES 15u
+
+static const struct rule unix_rules[] = {{"socket", 0, INT, AF_UNIX},
+                                         {"bind", 2, INT, SUBJECT_NAME_BYTES}};
 static const char *const unix_calls[] = {"connect", "sendto"};
 
 /* A resolver asks by UDP, several names with one call. */

@@ -168,7 +168,7 @@ static struct pfl_direct_admission_conf question_of(const struct direct_connecti
 static int connect_service(const struct direct_connection *c, int *ret_fd)
 {
     struct pfl_direct *d = c->direct;
-    int rc = pfl_fdsock_connect_service(d->conf.consumer_socket, ret_fd);
+    int rc = pfl_fdsock_connect_service_for(d->conf.consumer_socket, c->identity.name, ret_fd);
 
     if (rc != 0 && pfl_log_limit_take(&d->unreachable_log, "consumer-socket-unreachable",
                                       uv_now(d->conf.loop)))

@@ -45,6 +45,7 @@ struct pfl_consumer_conn {
     struct pfl_stream *stream; /* owned until on_closed */
     struct pfl_rpc_host rpc;
     struct pfl_peer_cred cred;
+    uint64_t subject; /* for whom that user connected: base/io/subject.h */
     struct pfl_consumer consumer;
     struct pfl_session_read read;
     struct pfl_list queries; /* owned pfl_pending_query */
@@ -58,6 +59,7 @@ struct pfl_consumer_conn {
     bool is_counted;     /* a connection is charged to its user */
     bool is_accepted;
     struct pfl_list held; /* in its port while its user must wait (turns.h): nothing is read */
+    uint64_t owed_ns;     /* its subject, when it began to wait */
     struct pfl_buf unfed; /* bytes that were read before that */
     bool is_closing;
 };

@@ -6,9 +6,9 @@
  * what consumers read.
  *
  * The loop time of requests is counted per user (turns.h). Requests of a user above its part wait
- * until that is paid off, and its connections then take turns: the one that has waited longest is
- * fed one piece. So an operator's requests do not keep out those of others who come through the
- * same agent.
+ * until that is paid off, and its connections then take turns: the one whose subject took least,
+ * and of these the one that has waited longest, is fed one piece. A subject that takes little does
+ * not wait. So an operator's requests delay none of others who come through the same agent.
  *
  * A consumer that breaks the protocol, or lets PFL_CONSUMER_QUEUE_BYTES of replies pile up, is
  * closed; its session ends with it. The port owns its connections until their on_closed.
@@ -21,6 +21,7 @@
 
 #include "base/closer.h"
 #include "base/io/listener.h"
+#include "base/io/subject.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/port/consumer_conn.h"
@@ -75,11 +76,27 @@ static void begin_turn_in(struct pfl_consumer_port *port, uint64_t wait_ms)
         (void)uv_timer_start(&port->turn, on_turn, wait_ms, 0);
 }
 
-/* At the end of the order. */
+static struct pfl_turns_who who_of(const struct pfl_consumer_conn *conn)
+{
+    return (struct pfl_turns_who){.user = conn->cred.who, .subject = conn->subject};
+}
+
+static uint64_t get_wait_ms(const struct pfl_consumer_conn *conn)
+{
+    return pfl_turns_get_wait_ms(&conn->port->turns, who_of(conn), uv_hrtime());
+}
+
+/* Behind those that owe as much or less. */
 static void hold(struct pfl_consumer_conn *conn, uint64_t wait_ms)
 {
+    struct pfl_list *after = conn->port->held.prev;
+
     pfl_stream_read_stop(conn->stream);
-    pfl_list_append(&conn->port->held, &conn->held);
+    conn->owed_ns = pfl_turns_get_owed_ns(&conn->port->turns, who_of(conn), uv_hrtime());
+    while (after != &conn->port->held &&
+           PFL_CONTAINER_OF(after, struct pfl_consumer_conn, held)->owed_ns > conn->owed_ns)
+        after = after->prev;
+    pfl_list_append(after->next, &conn->held);
     begin_turn_in(conn->port, wait_ms);
 }
 
@@ -98,7 +115,7 @@ static int feed_piece(struct pfl_consumer_conn *conn, struct pfl_span piece)
 
     now_ns = uv_hrtime();
     if (pfl_shares_is_bound(&port->conf.service->shares.consumers, conn->cred.who))
-        pfl_turns_take(&port->turns, conn->cred.who, now_ns - began_ns, now_ns);
+        pfl_turns_take(&port->turns, who_of(conn), now_ns - began_ns, now_ns);
     return rc;
 }
 
@@ -109,7 +126,7 @@ static void feed(struct pfl_consumer_conn *conn, struct pfl_span data)
 
     while (rc == 0 && data.len != 0 && !is_held(conn) && !conn->is_closing) {
         size_t len = data.len < PIECE_BYTES ? data.len : PIECE_BYTES;
-        uint64_t wait_ms = pfl_turns_get_wait_ms(&conn->port->turns, conn->cred.who, uv_hrtime());
+        uint64_t wait_ms = get_wait_ms(conn);
 
         if (wait_ms != 0) {
             hold(conn, wait_ms);
@@ -164,7 +181,7 @@ static void on_turn(uv_timer_t *timer)
         it = next;
         next = it->next;
         conn = PFL_CONTAINER_OF(it, struct pfl_consumer_conn, held);
-        wait_ms = pfl_turns_get_wait_ms(&port->turns, conn->cred.who, uv_hrtime());
+        wait_ms = get_wait_ms(conn);
         if (conn->is_closing)
             continue;
         if (wait_ms == 0)
@@ -293,8 +310,10 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
     pfl_buf_init(&conn->unfed, UNFED_MAX_BYTES);
     pfl_rpc_host_init(&conn->rpc, &rpc);
     rc = pfl_fdsock_get_cred(fd, &conn->cred);
-    if (rc == 0)
+    if (rc == 0) {
+        conn->subject = pfl_subject_get(fd, conn->cred.who);
         rc = take_share(conn);
+    }
     if (rc == 0)
         rc = pfl_fdsock_open(&stream, fd, &conn->stream);
     if (rc != 0) {

@@ -346,7 +346,7 @@ static int fill(struct pfl_agent_stream *s, const struct pfl_agent_stream_conf *
     int fd;
 
     if (rc == 0)
-        rc = pfl_fdsock_connect_service(conf->consumer_socket, &fd);
+        rc = pfl_fdsock_connect_service_for(conf->consumer_socket, conf->operator_name, &fd);
     if (rc != 0)
         return rc;
     rc = make_parts(s, conf, &at_begin, fd, -1);

@@ -13,13 +13,14 @@ import threading
 import time
 
 import world
-from world import Failed, get_slowness
-from fleet import Fleet, memory_kib, wait_until
+from world import Failed, field, get_slowness
+from attacks.sessions import COSTLY_FILTER
+from fleet import Fleet, cpu_seconds, memory_kib, wait_until
 from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST, SETTINGS,
                           WINDOW, Peer, agent, answer_all, frame, literal, status_of, tls)
 
 ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
-           "many_requests", "refused_requests", "unread_answers", "large_fields_again"]
+           "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host"]
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
 WIDE_WINDOW = frame(WINDOW, 0, 0, (2**31 - 65536).to_bytes(4, "big"))
 POLICY = """rule { name: "all" operator: "me" host: "*" }
@@ -426,3 +427,70 @@ def large_fields_again(build):
         ask_with_large_fields(net, 1000)
         answer_with_large_fields(net, 100)
         return net.judge()
+
+
+class Shared(Net):
+    """Two operators of one host, whose agent is a user with a share; each has a socket to it."""
+
+    def __init__(self, build):
+        super().__init__(build)
+        self.pki("operator", "hog")
+        (self.dir / "policy").write_text('rule { name: "all" operator: "*" host: "*" }\n')
+        self.dir.chmod(0o755)
+
+    def start_service(self, host):
+        super().start_service(host)
+        (self.dir / host / "c").chmod(0o666)
+
+    def start_agent(self, host, *options):
+        super().start_agent(host, *options, "--user", 61995)
+
+    def reach(self, who):
+        """A consumer socket for the host, as that operator."""
+        path = self.dir / ("far-" + who)
+        command = self.operator("tunnel", "one", "--socket", path)
+        self.start("tunnel-" + who, [str(c).replace("operator-me.", "operator-%s." % who) for c in command])
+        wait_until(path.is_socket, "no tunnel of " + who)
+        return str(path)
+
+
+def repeat_costly(ready, path, connections):
+    """Each connection asks again when it is answered."""
+    def repeat():
+        while True:
+            with contextlib.suppress(Exception):
+                consumer = world.Consumer(path)
+                while consumer.call("EnableTracing", field(1, COSTLY_FILTER)) is not None:
+                    pass
+    for _ in range(connections):
+        threading.Thread(target=repeat, daemon=True).start()
+    time.sleep(600)
+    ready()
+
+
+def costly_at_host(build):
+    """costly requests of one operator on 16 streams do not make another one of the same host wait for each"""
+    with Shared(build) as net:
+        far, mine = net.reach("hog"), net.reach("me")
+        other = world.Consumer(mine)
+        other.call("QueryCapabilities")
+        net.has_ended = True  # who asks all the time
+        child = world.Child(None, repeat_costly, far, 16)
+        try:
+            service = net.children["service-one"]
+            wait_until(lambda: cpu_seconds(service.pid) > 0.5, "the requests do not come")
+            waits = []
+            for i in range(20):
+                begin = time.monotonic()
+                asker = other if i % 2 else world.Consumer(mine)
+                if asker.call("QueryCapabilities") is None:
+                    raise Failed("the connection is closed")
+                waits.append(time.monotonic() - begin)
+                time.sleep(0.05)
+        except TimeoutError:
+            raise Failed("the other operator gets no answer") from None
+        finally:
+            child.end()
+        if max(waits) > LIMIT_S * get_slowness():
+            raise Failed("the other operator waited %.3f s" % max(waits))
+        return "the other operator waited %.3f s, at most %.3f s" % (sorted(waits)[10], max(waits))

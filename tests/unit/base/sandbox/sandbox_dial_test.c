@@ -8,8 +8,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -45,6 +47,41 @@ static int listen_tcp(const struct kit *kit)
     return errno_of(bind(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 && listen(fd, 1) == 0);
 }
 
+/* A name for subjects, as base/io/subject.c gives; and the lengths of other addresses. */
+static int bind_unix(socklen_t len)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return errno;
+    (void)snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "%012lx", (unsigned long)getpid());
+    return errno_of(bind(fd, (struct sockaddr *)&addr, len) == 0);
+}
+
+static int bind_subject(const struct kit *kit)
+{
+    (void)kit;
+    return bind_unix(15);
+}
+
+static int bind_longer(const struct kit *kit)
+{
+    (void)kit;
+    return bind_unix(16);
+}
+
+static int bind_short_tcp(const struct kit *kit)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)kit;
+    if (fd < 0)
+        return errno;
+    return errno_of(bind(fd, (struct sockaddr *)&addr, 15) == 0);
+}
+
 static int make_packets(const struct kit *kit)
 {
     (void)kit;
@@ -69,6 +106,18 @@ static void dialling_is_the_need_of_a_program_and_listening_is_not(void **state)
     assert_int_equal(kit_try(kit, dial), ECONNREFUSED);
     assert_int_equal(kit_try(kit, listen_tcp), EPERM);
     assert_int_equal(kit_try(kit, make_packets), EPERM);
+}
+
+static void who_connects_for_subjects_binds_their_names_and_nothing_else(void **state)
+{
+    struct kit *kit = *state;
+
+    assert_int_equal(kit_try(kit, bind_subject), EPERM);
+    kit->conf.needs = PFL_SANDBOX_DIALS | PFL_SANDBOX_CONNECTS_UNIX;
+    assert_int_equal(kit_try(kit, bind_subject), KIT_WORKED);
+    assert_int_equal(kit_try(kit, bind_longer), EPERM);
+    assert_int_equal(kit_try(kit, listen_tcp), EPERM);
+    assert_int_equal(kit_try(kit, bind_short_tcp), EINVAL);
 }
 
 static void with_ports_no_others_are_dialled(void **state)
@@ -117,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLAIM(dialling_is_the_need_of_a_program_and_listening_is_not),
+        CLAIM(who_connects_for_subjects_binds_their_names_and_nothing_else),
         CLAIM(with_ports_no_others_are_dialled),
         CLAIM(names_are_looked_up_with_the_folder_of_their_files),
     };
