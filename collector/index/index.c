@@ -204,6 +204,8 @@ int pfl_index_open(const struct pfl_index_conf *conf, char *ret_why, struct pfl_
     rc = open_engine(conf, ret_why, &self->sql);
     if (rc == 0) {
         rc = pfl_index_transact(self, bring_up_to_date, &copy);
+        if (rc == 0 && conf->may_lose_last && self->sql->engine->hurry != NULL)
+            rc = run_script(self, self->sql->engine->hurry);
         if (rc != 0)
             (void)snprintf(ret_why, PFL_INDEX_WHY_BYTES, "%s", self->why);
     }

@@ -36,13 +36,18 @@
 #define PFL_INDEX_CURSOR_BYTES  64u
 #define PFL_INDEX_VOID_MS       15000u /* a collector without a beat for so long has no leases */
 #define PFL_INDEX_BEAT_MS       5000u
+#define PFL_INDEX_KINDS_MAX     4096u  /* classes and orders; others share one kind */
+#define PFL_INDEX_OWN_KINDS_MAX 256u   /* of them, from one host */
+#define PFL_INDEX_RUNS_MAX      20000u /* of a host */
+#define PFL_INDEX_GAPS_MAX      65536u /* of a host */
 
 struct pfl_index;
 
 struct pfl_index_conf {
-    const char *where; /* "sqlite:PATH" or "postgres:CONNINFO" (libpq's) */
-    bool may_create;   /* the schema; and bring an older one up to date */
-    unsigned void_ms;  /* 0: PFL_INDEX_VOID_MS */
+    const char *where;  /* "sqlite:PATH" or "postgres:CONNINFO" (libpq's) */
+    bool may_create;    /* the schema; and bring an older one up to date */
+    bool may_lose_last; /* SQLite: a crash of the machine may undo the last calls; faster */
+    unsigned void_ms;   /* 0: PFL_INDEX_VOID_MS */
 };
 
 /* `ret_why` (PFL_INDEX_WHY_BYTES): a sentence. PFL_ENEWER: a newer program made the schema;
@@ -60,6 +65,7 @@ enum pfl_index_state {
     PFL_INDEX_LIVE = 1,      /* stored; a gap is live at once */
     PFL_INDEX_TOMBSTONE = 2, /* to be deleted from the store */
     PFL_INDEX_GONE = 3,      /* deleted: its number is known for a while */
+    PFL_INDEX_LOST = 4,      /* the store does not have it: its number is a hole */
 };
 
 struct pfl_index_row {
@@ -81,6 +87,7 @@ struct pfl_index_row {
     const char *pin_who;   /* "": not pinned */
     const char *pin_reason;
     uint64_t pin_end_unix_ns;
+    uint64_t kind; /* of its run: pfl_index_kind */
 };
 
 /* False: no more rows are needed; the call then returns PFL_ECLOSED. */
@@ -107,6 +114,8 @@ struct pfl_index_place {
  * A segment that is to be stored. `place` has the id and key that the caller chose, and on return
  * those that hold. A segment with a gap is live when this returns RESERVE_NEW or RESERVE_STORED,
  * and may be sent again with a larger `last`. Bytes that are to be kept need a sha256 of 32 bytes.
+ * The class of a run is that of the first segment that came of it. PFL_ELIMIT: the host has
+ * PFL_INDEX_RUNS_MAX runs, or PFL_INDEX_GAPS_MAX gaps.
  */
 PFL_MUST_USE int pfl_index_reserve(struct pfl_index *self, const Perfleet__Segment *segment,
                                    uint64_t now_unix_ns, struct pfl_index_place *place,
@@ -155,16 +164,23 @@ struct pfl_index_deletion {
     const char *who;    /* an operator, or "retention" */
     const char *reason; /* a sentence */
     uint64_t now_unix_ns;
+    bool is_bound_by_keep; /* not what pfl_index_keep keeps */
 };
-/* LIVE to TOMBSTONE, and a line in the audit of deletions. PFL_ENOENT: not live; PFL_EPERM: pinned.
- */
+/* LIVE to TOMBSTONE, and a line in the audit of deletions. PFL_ENOENT: not live; PFL_EPERM: pinned,
+ * or kept. */
 PFL_MUST_USE int pfl_index_tombstone(struct pfl_index *self, const char *id,
                                      const struct pfl_index_deletion *deletion);
 /* TOMBSTONE to GONE: its object is deleted. 0 also if it is gone. */
 PFL_MUST_USE int pfl_index_set_gone(struct pfl_index *self, const char *id, uint64_t now_unix_ns);
-/* Forgets numbers that are gone, and lines of the audit, of before that moment. */
+/* A TOMBSTONE whose object could not be deleted: its turn comes after the others'. */
+PFL_MUST_USE int pfl_index_put_off(struct pfl_index *self, const char *id, uint64_t now_unix_ns);
+/* Forgets numbers that are gone or lost, and lines of the audit, of before that moment. */
 PFL_MUST_USE int pfl_index_forget(struct pfl_index *self, uint64_t before_unix_ns,
                                   uint64_t *ret_count);
+/* Forgets runs without any segment that did not change since that moment, and hosts and kinds
+ * without runs. */
+PFL_MUST_USE int pfl_index_forget_runs(struct pfl_index *self, uint64_t before_unix_ns,
+                                       uint64_t *ret_count);
 
 struct pfl_index_deleted {
     uint64_t at_unix_ns;
@@ -188,6 +204,77 @@ PFL_MUST_USE int pfl_index_pin(struct pfl_index *self, const char *id,
 PFL_MUST_USE int pfl_index_unpin(struct pfl_index *self, const char *id);
 /* Retention keeps it up to that moment at least, such as after a person fetched it. */
 PFL_MUST_USE int pfl_index_keep(struct pfl_index *self, const char *id, uint64_t until_unix_ns);
+
+/* ---- what retention asks ---- */
+
+/* An order's traces of a class of retention. */
+struct pfl_index_kind {
+    uint64_t id;
+    const char *class_name;
+    const char *orderer;
+    const char *order;
+    uint64_t bytes;
+    uint64_t traces;
+};
+typedef bool (*pfl_index_on_kind)(void *user, const struct pfl_index_kind *kind);
+/* By class; at most PFL_INDEX_KINDS_MAX. */
+PFL_MUST_USE int pfl_index_list_kinds(struct pfl_index *self, pfl_index_on_kind on_kind,
+                                      void *user);
+
+struct pfl_index_use {
+    uint64_t host_id;
+    const char *name; /* of the host, or of the trigger */
+    uint64_t amount;  /* bytes, or traces */
+};
+typedef bool (*pfl_index_on_use)(void *user, const struct pfl_index_use *use);
+struct pfl_index_use_query {
+    const char *class_name; /* of hosts */
+    uint64_t kind;          /* of triggers */
+    uint64_t above;
+    uint64_t after_host; /* the page begins behind it */
+    const char *after_trigger;
+    uint64_t limit;
+};
+/* Hosts with more bytes of a class than that, by host. */
+PFL_MUST_USE int pfl_index_list_host_use(struct pfl_index *self,
+                                         const struct pfl_index_use_query *query,
+                                         pfl_index_on_use on_use, void *user);
+/* Triggers with more traces of a host in a kind than that, by host and trigger. */
+PFL_MUST_USE int pfl_index_list_trigger_use(struct pfl_index *self,
+                                            const struct pfl_index_use_query *query,
+                                            pfl_index_on_use on_use, void *user);
+
+enum pfl_index_of {
+    PFL_INDEX_OF_KIND,    /* the first stored of a kind */
+    PFL_INDEX_OF_TRIGGER, /* of a kind, a host and a trigger */
+    PFL_INDEX_OF_HOST,    /* of a class, a host: the first recorded */
+};
+struct pfl_index_oldest {
+    enum pfl_index_of of;
+    uint64_t kind;
+    uint64_t host_id;
+    const char *class_name;
+    const char *trigger;
+    bool is_triggered;       /* of those that a trigger made, or of the others */
+    bool has_bytes;          /* no gaps */
+    uint64_t before_unix_ns; /* stored before */
+    uint64_t now_unix_ns;
+};
+/* The oldest live trace that is neither pinned nor kept now. Without one on_row is not called. */
+PFL_MUST_USE int pfl_index_get_oldest(struct pfl_index *self, const struct pfl_index_oldest *query,
+                                      pfl_index_on_row on_row, void *user);
+
+/* Live traces with bytes, by id, behind `after`. */
+PFL_MUST_USE int pfl_index_list_live(struct pfl_index *self, const char *after, uint64_t limit,
+                                     pfl_index_on_row on_row, void *user);
+/* LIVE to LOST, and a line in the audit. PFL_ENOENT: not live. */
+PFL_MUST_USE int pfl_index_set_lost(struct pfl_index *self, const char *id,
+                                    const struct pfl_index_deletion *why);
+/* LOST to LIVE. PFL_ENOENT: not lost. */
+PFL_MUST_USE int pfl_index_set_found(struct pfl_index *self, const char *id, uint64_t now_unix_ns);
+/* Whether something other than `id` stands for the segment's number. */
+PFL_MUST_USE int pfl_index_has_number(struct pfl_index *self, const Perfleet__Segment *segment,
+                                      const char *id, bool *ret_has);
 
 /* ---- counts ---- */
 

@@ -41,6 +41,7 @@ void pfl_index_row_read(const struct pfl_sql_row *row, struct pfl_index_row_text
         .pin_who = pfl_index_row_text(row, 15, texts->pin_who, sizeof(texts->pin_who)),
         .pin_reason = pfl_index_row_text(row, 16, texts->pin_reason, sizeof(texts->pin_reason)),
         .pin_end_unix_ns = pfl_sql_row_int(row, 17),
+        .kind = pfl_sql_row_int(row, 18),
     };
 }
 

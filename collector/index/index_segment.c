@@ -6,6 +6,8 @@
  *     nothing ---------> RESERVED -------> LIVE ------------> TOMBSTONE ------> GONE ------->
  * nothing |  drop          ^ v                | reserve of a gap, restore nothing          nothing
  *
+ * LIVE to LOST: set_lost. From there set_found makes it LIVE, and reserve RESERVED.
+ *
  * A run counts what it has: numbers that are live, that are in gaps, and that were removed. The
  * first statement of each transaction locks the run, so counts and rows always agree. A number in a
  * gap that is stored as well counts as stored.
@@ -29,9 +31,10 @@ static const char *text_of(const char *text)
 
 struct run {
     const Perfleet__Segment *segment;
+    uint64_t now_unix_ns;
     uint64_t host_id;
     uint64_t id;
-    bool is_there;
+    uint64_t kind;
 };
 
 static bool on_id(void *user, const struct pfl_sql_row *row)
@@ -56,20 +59,116 @@ static int find_host(struct pfl_index *self, const char *name, uint64_t *ret_id)
     return rc != 0 ? rc : pfl_index_run(self, &get);
 }
 
+struct host_rows {
+    uint64_t gaps;
+    uint64_t kinds;
+};
+
+static bool on_host_rows(void *user, const struct pfl_sql_row *row)
+{
+    struct host_rows *rows = user;
+
+    rows->gaps = pfl_sql_row_int(row, 0);
+    rows->kinds = pfl_sql_row_int(row, 1);
+    return true;
+}
+
+static struct pfl_sql_value signed_int(int64_t v)
+{
+    return (struct pfl_sql_value){PFL_SQL_INT, v, {NULL, 0}};
+}
+
+static int count_host_rows(struct pfl_index *self, uint64_t host_id, int64_t gaps, int64_t kinds,
+                           struct host_rows *ret_rows)
+{
+    struct pfl_sql_call call = {
+        PFL_SQL_COUNT_HOST_ROWS,
+        PFL_INDEX_PARAMS(pfl_sql_int(host_id), signed_int(gaps), signed_int(kinds)), on_host_rows,
+        ret_rows, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+/* A host that invents too many kinds shares the first one. */
+static int add_kind(struct pfl_index *self, const struct run *run,
+                    const struct pfl_sql_value *names, uint64_t *ret_kind)
+{
+    const struct pfl_sql_value params[] = {names[0], names[1], names[2],
+                                           pfl_sql_int(PFL_INDEX_KINDS_MAX)};
+    struct pfl_sql_call add = {PFL_SQL_ADD_KIND, params, 4, NULL, NULL, 0};
+    struct pfl_sql_call get = {PFL_SQL_GET_KIND, names, 3, on_id, ret_kind, 0};
+    struct host_rows rows = {0};
+    int rc = count_host_rows(self, run->host_id, 0, 1, &rows);
+
+    if (rc == 0 && rows.kinds > PFL_INDEX_OWN_KINDS_MAX)
+        return count_host_rows(self, run->host_id, 0, -1, &rows);
+    if (rc == 0)
+        rc = pfl_index_run(self, &add);
+    return rc != 0 ? rc : pfl_index_run(self, &get);
+}
+
+static int find_kind(struct pfl_index *self, const struct run *run, uint64_t *ret_kind)
+{
+    const Perfleet__Segment *s = run->segment;
+    const struct pfl_sql_value names[] = {
+        pfl_sql_text(s->retention != NULL ? s->retention : "default"),
+        pfl_sql_text(text_of(s->orderer)), pfl_sql_text(s->order)};
+    struct pfl_sql_call get = {PFL_SQL_GET_KIND, names, 3, on_id, ret_kind, 0};
+    int rc;
+
+    *ret_kind = 0;
+    rc = pfl_index_run(self, &get);
+    if (rc == 0 && *ret_kind == 0)
+        rc = add_kind(self, run, names, ret_kind);
+    if (*ret_kind == 0)
+        *ret_kind = 1;
+    return rc;
+}
+
+static int add_run(struct pfl_index *self, const struct run *run, const struct pfl_sql_value *names)
+{
+    uint64_t runs = 0;
+    uint64_t kind;
+    struct pfl_sql_call count = {PFL_SQL_COUNT_RUNS, names, 1, on_id, &runs, 0};
+    struct pfl_sql_value params[5];
+    struct pfl_sql_call add = {PFL_SQL_ADD_RUN, params, 5, NULL, NULL, 0};
+    int rc = pfl_index_run(self, &count);
+
+    if (rc == 0 && runs >= PFL_INDEX_RUNS_MAX)
+        return pfl_index_fail(self, PFL_ELIMIT, "the host has %u runs of orders",
+                              PFL_INDEX_RUNS_MAX);
+    if (rc == 0)
+        rc = find_kind(self, run, &kind);
+    if (rc != 0)
+        return rc;
+    memcpy(params, names, 4 * sizeof(params[0]));
+    params[4] = pfl_sql_int(kind);
+    return pfl_index_run(self, &add);
+}
+
+static bool on_run(void *user, const struct pfl_sql_row *row)
+{
+    struct run *run = user;
+
+    run->id = pfl_sql_row_int(row, 0);
+    run->kind = pfl_sql_row_int(row, 1);
+    return true;
+}
+
 static int lock_run(struct pfl_index *self, struct run *run)
 {
     const struct pfl_sql_value names[] = {
         pfl_sql_int(run->host_id), pfl_sql_text(text_of(run->segment->orderer)),
-        pfl_sql_text(run->segment->order), pfl_sql_text(run->segment->incarnation)};
-    struct pfl_sql_call lock = {PFL_SQL_LOCK_RUN, names, 4, on_id, &run->id, 0};
-    struct pfl_sql_call add = {PFL_SQL_ADD_RUN, names, 4, NULL, NULL, 0};
+        pfl_sql_text(run->segment->order), pfl_sql_text(run->segment->incarnation),
+        pfl_sql_int(run->now_unix_ns)};
+    struct pfl_sql_call lock = {PFL_SQL_LOCK_RUN, names, 5, on_run, run, 0};
     int rc;
 
     run->id = 0;
     rc = pfl_index_run(self, &lock);
     if (rc != 0 || run->id != 0)
         return rc;
-    rc = pfl_index_run(self, &add);
+    rc = add_run(self, run, names);
     return rc != 0 ? rc : pfl_index_run(self, &lock);
 }
 
@@ -87,11 +186,6 @@ struct counts {
     int64_t bytes;
     uint64_t last;
 };
-
-static struct pfl_sql_value signed_int(int64_t v)
-{
-    return (struct pfl_sql_value){PFL_SQL_INT, v, {NULL, 0}};
-}
 
 static int count(struct pfl_index *self, uint64_t run_id, uint64_t host_id,
                  const struct counts *counts)
@@ -222,9 +316,23 @@ static int add_row(struct pfl_index *self, const struct reserve *r)
             is_gap ? pfl_sql_null() : pfl_sql_blob(pfl_span_of(s->sha256.data, s->sha256.len)),
             pfl_sql_text(is_gap ? "" : r->place->key), pfl_sql_blob(packed),
             pfl_sql_text(self->collector), pfl_sql_int(self->generation),
-            pfl_sql_int(r->now_unix_ns), pfl_sql_int(r->stored_unix_ns)),
+            pfl_sql_int(r->now_unix_ns), pfl_sql_int(r->stored_unix_ns), pfl_sql_int(r->run.kind),
+            pfl_sql_text(s->trigger != NULL && text_of(s->trigger->name)[0] != '\0'
+                             ? s->trigger->name
+                         : s->trigger != NULL ? "?"
+                                              : "")),
         NULL, NULL, 0};
     return pfl_index_run(self, &call);
+}
+
+static int count_gap(struct pfl_index *self, uint64_t host_id)
+{
+    struct host_rows rows = {0};
+    int rc = count_host_rows(self, host_id, 1, 0, &rows);
+
+    if (rc == 0 && rows.gaps > PFL_INDEX_GAPS_MAX)
+        rc = pfl_index_fail(self, PFL_ELIMIT, "the host has %u gaps", PFL_INDEX_GAPS_MAX);
+    return rc;
 }
 
 static int reserve_new(struct pfl_index *self, struct reserve *r)
@@ -233,6 +341,8 @@ static int reserve_new(struct pfl_index *self, struct reserve *r)
     struct counts counts = {.last = cover.last};
     int rc = count_cover(self, r->run.id, &cover);
 
+    if (rc == 0 && r->segment->gap != NULL)
+        rc = count_gap(self, r->run.host_id);
     if (rc == 0)
         rc = add_row(self, r);
     if (rc != 0)
@@ -298,7 +408,7 @@ static int reserve_again(struct pfl_index *self, struct reserve *r)
                          pfl_sql_int(self->generation), pfl_sql_int(r->now_unix_ns)),
         NULL, NULL, 0};
     bool is_others = false;
-    int rc = is_busy(self, &r->known, &is_others);
+    int rc = r->known.state == PFL_INDEX_LOST ? 0 : is_busy(self, &r->known, &is_others);
 
     if (rc != 0)
         return rc;
@@ -325,7 +435,8 @@ static int reserve_known(struct pfl_index *self, struct reserve *r)
         r->result = PFL_INDEX_RESERVE_CONFLICT;
         return 0;
     }
-    if (r->known.state == PFL_INDEX_RESERVED)
+    if (r->known.state == PFL_INDEX_RESERVED ||
+        (r->known.state == PFL_INDEX_LOST && s->gap == NULL))
         return reserve_again(self, r);
     r->result = PFL_INDEX_RESERVE_STORED;
     *r->place = r->known.place;
@@ -356,7 +467,7 @@ static int reserve_steps(struct pfl_index *self, void *arg)
     struct pfl_sql_value number[2];
     int rc;
 
-    r->run = (struct run){.segment = r->segment};
+    r->run = (struct run){.segment = r->segment, .now_unix_ns = r->now_unix_ns};
     r->known = (struct known){.is_there = false};
     rc = find_run(self, &r->run);
     if (rc != 0)
@@ -377,7 +488,7 @@ static int reserve_steps(struct pfl_index *self, void *arg)
 static int check_segment(struct pfl_index *self, const Perfleet__Segment *segment)
 {
     const char *const names[] = {segment->host, segment->orderer, segment->order,
-                                 segment->incarnation};
+                                 segment->incarnation, segment->retention};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         int rc = pfl_index_check_name(self, "a name of a segment", names[i]);
@@ -389,6 +500,12 @@ static int check_segment(struct pfl_index *self, const Perfleet__Segment *segmen
         segment->number == 0)
         return pfl_index_fail(self, PFL_EINVAL,
                               "a segment needs host, order, incarnation and number");
+    if (segment->trigger != NULL) {
+        int rc = pfl_index_check_name(self, "a trigger", segment->trigger->name);
+
+        if (rc != 0)
+            return rc;
+    }
     if (segment->gap == NULL && segment->sha256.len != 32)
         return pfl_index_fail(self, PFL_EINVAL, "a segment needs a SHA-256");
     return 0;
@@ -496,6 +613,19 @@ static bool on_mask(void *user, const struct pfl_sql_row *row)
     return true;
 }
 
+/* Whether the number is in a gap as well. */
+static int find_mask(struct pfl_index *self, const struct moved *moved, struct mask *mask)
+{
+    struct pfl_sql_call call = {PFL_SQL_LIST_RANGE,
+                                PFL_INDEX_PARAMS(pfl_sql_int(moved->run_id),
+                                                 pfl_sql_int(moved->number),
+                                                 pfl_sql_int(moved->number)),
+                                on_mask, mask, 0};
+
+    mask->number = moved->number;
+    return pfl_index_run(self, &call);
+}
+
 static int set_live_steps(struct pfl_index *self, void *arg)
 {
     struct moved *moved = arg;
@@ -513,13 +643,7 @@ static int set_live_steps(struct pfl_index *self, void *arg)
         rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such reservation", moved->id);
     if (rc != 0)
         return rc;
-    mask.number = moved->number;
-    call = (struct pfl_sql_call){PFL_SQL_LIST_RANGE,
-                                 PFL_INDEX_PARAMS(pfl_sql_int(moved->run_id),
-                                                  pfl_sql_int(moved->number),
-                                                  pfl_sql_int(moved->number)),
-                                 on_mask, &mask, 0};
-    rc = pfl_index_run(self, &call);
+    rc = find_mask(self, moved, &mask);
     counts.in_gaps = mask.is_in_gap ? -1 : 0;
     counts.bytes = (int64_t)moved->bytes;
     return rc != 0 ? rc : count(self, moved->run_id, moved->host_id, &counts);
@@ -566,18 +690,33 @@ static int explain_refusal(struct pfl_index *self, const char *id)
 
     if (rc != 0 && rc != PFL_ENOENT)
         return rc;
-    return is_live ? pfl_index_fail(self, PFL_EPERM, "%s is pinned", id)
+    return is_live ? pfl_index_fail(self, PFL_EPERM, "%s is pinned, or kept for a while", id)
                    : pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", id);
+}
+
+static int add_deletion(struct pfl_index *self, const struct moved *moved)
+{
+    const struct pfl_index_deletion *why = moved->deletion;
+    struct pfl_sql_call call = {PFL_SQL_ADD_DELETION,
+                                PFL_INDEX_PARAMS(pfl_sql_text(moved->id),
+                                                 pfl_sql_int(why->now_unix_ns),
+                                                 pfl_sql_text(why->who), pfl_sql_text(why->reason)),
+                                NULL, NULL, 0};
+
+    return pfl_index_run(self, &call);
 }
 
 static int tombstone_steps(struct pfl_index *self, void *arg)
 {
     struct moved *moved = arg;
     const struct pfl_index_deletion *why = moved->deletion;
-    struct pfl_sql_call call = {
-        PFL_SQL_TOMBSTONE, PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(why->now_unix_ns)),
-        on_tombstone, moved, 0};
+    struct pfl_sql_call call = {PFL_SQL_TOMBSTONE,
+                                PFL_INDEX_PARAMS(pfl_sql_text(moved->id),
+                                                 pfl_sql_int(why->now_unix_ns),
+                                                 pfl_sql_int(why->is_bound_by_keep)),
+                                on_tombstone, moved, 0};
     struct counts counts = {0};
+    struct host_rows rows = {0};
     int rc;
 
     moved->is_there = false;
@@ -586,19 +725,69 @@ static int tombstone_steps(struct pfl_index *self, void *arg)
         rc = explain_refusal(self, moved->id);
     if (rc != 0)
         return rc;
-    call = (struct pfl_sql_call){
-        PFL_SQL_ADD_DELETION,
-        PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(why->now_unix_ns),
-                         pfl_sql_text(why->who), pfl_sql_text(why->reason)),
-        NULL, NULL, 0};
-    rc = pfl_index_run(self, &call);
-    /* A gap stays one: what was lost at the host was never stored. */
-    if (rc != 0 || moved->is_gap)
+    rc = add_deletion(self, moved);
+    if (rc != 0)
         return rc;
+    if (moved->is_gap) /* it stays one: what was lost at the host was never stored */
+        return count_host_rows(self, moved->host_id, -1, 0, &rows);
     counts.stored = -1;
     counts.removed = 1;
     counts.bytes = -(int64_t)moved->bytes;
     return count(self, moved->run_id, moved->host_id, &counts);
+}
+
+/* A number that is in a gap as well is one of the gap's again. */
+static int lost_steps(struct pfl_index *self, void *arg)
+{
+    struct moved *moved = arg;
+    struct pfl_sql_call call = {
+        PFL_SQL_SET_LOST,
+        PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(moved->deletion->now_unix_ns)),
+        on_tombstone, moved, 0};
+    struct mask mask = {0};
+    struct counts counts = {.stored = -1};
+    int rc;
+
+    moved->is_there = false;
+    rc = pfl_index_run(self, &call);
+    if (rc == 0 && !moved->is_there)
+        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", moved->id);
+    if (rc == 0)
+        rc = add_deletion(self, moved);
+    if (rc == 0)
+        rc = find_mask(self, moved, &mask);
+    if (rc != 0)
+        return rc;
+    counts.in_gaps = mask.is_in_gap ? 1 : 0;
+    counts.bytes = -(int64_t)moved->bytes;
+    return count(self, moved->run_id, moved->host_id, &counts);
+}
+
+int pfl_index_set_lost(struct pfl_index *self, const char *id, const struct pfl_index_deletion *why)
+{
+    struct moved moved = {.id = id, .deletion = why};
+
+    return pfl_index_transact(self, lost_steps, &moved);
+}
+
+static int found_steps(struct pfl_index *self, void *arg)
+{
+    struct moved *moved = arg;
+    struct pfl_sql_call call = {
+        PFL_SQL_SET_FOUND,
+        PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(moved->now_unix_ns)), NULL, NULL, 0};
+    int rc = pfl_index_run(self, &call);
+
+    if (rc == 0 && call.changed == 0)
+        rc = pfl_index_fail(self, PFL_ENOENT, "%s: it is not lost", moved->id);
+    return rc != 0 ? rc : set_live_steps(self, arg);
+}
+
+int pfl_index_set_found(struct pfl_index *self, const char *id, uint64_t now_unix_ns)
+{
+    struct moved moved = {.id = id, .now_unix_ns = now_unix_ns};
+
+    return pfl_index_transact(self, found_steps, &moved);
 }
 
 int pfl_index_tombstone(struct pfl_index *self, const char *id,

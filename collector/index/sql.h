@@ -66,6 +66,7 @@ struct pfl_sql_engine {
     struct pfl_span (*get_bytes)(const struct pfl_sql_row *row, unsigned column);
     const char *begin;     /* of a transaction that writes */
     const char *lock;      /* of one that changes the schema; after begin; NULL: begin does */
+    const char *hurry;     /* what was committed last may be lost with the machine; NULL: none */
     const char *id_type;   /* of a column that numbers its rows */
     const char *blob_type; /* of bytes */
     const char *now_ms;    /* the database's clock, as an expression */

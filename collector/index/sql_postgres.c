@@ -33,9 +33,9 @@ static const struct {
     char begin[SQLSTATE_MAX];
     int rc;
 } meanings[] = {
-    {"53100", PFL_EFULL},  {"23505", PFL_EEXIST}, {"42501", PFL_EPERM}, {"28", PFL_EPERM},
-    {"08", PFL_EAGAIN},    {"40", PFL_EAGAIN},    {"53", PFL_EAGAIN},   {"57", PFL_EAGAIN},
-    {"55P03", PFL_EAGAIN}, {"25006", PFL_EAGAIN}, {"54", PFL_ELIMIT},
+    {"53100", PFL_EFULL}, {"23505", PFL_EEXIST}, {"23503", PFL_EAGAIN}, {"42501", PFL_EPERM},
+    {"28", PFL_EPERM},    {"08", PFL_EAGAIN},    {"40", PFL_EAGAIN},    {"53", PFL_EAGAIN},
+    {"57", PFL_EAGAIN},   {"55P03", PFL_EAGAIN}, {"25006", PFL_EAGAIN}, {"54", PFL_ELIMIT},
 };
 
 static struct postgres_sql *of(struct pfl_sql *base)

@@ -162,6 +162,7 @@ static const struct pfl_sql_engine engine = {
     .get_int = get_int,
     .get_bytes = get_bytes,
     .begin = "BEGIN IMMEDIATE",
+    .hurry = "PRAGMA synchronous = NORMAL",
     .id_type = "INTEGER PRIMARY KEY",
     .blob_type = "BLOB",
     .now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS BIGINT)",

@@ -3,6 +3,7 @@
  * The schema and the statements: see statements.h. Tables only; cannot fail.
  *
  *   host 1--n run 1--n segment         collector 1--n lease
+ *   kind 1--n run: the class of retention and the order of a run
  *   orders 1--n host_state, 1--1 rounds            deletion (the audit)
  *
  * A run counts its segments by state, so that "nothing is missing" needs no look at segments.
@@ -50,12 +51,50 @@ static const char version_1[] =
     " generation BIGINT NOT NULL);"
     "CREATE INDEX lease_collector ON lease(collector);";
 
-static const char *const steps[] = {version_1};
+/* Classes of version 1 are not known: its traces are kept for a year. */
+static const char version_2[] =
+    "CREATE TABLE kind(id @ID@, class TEXT NOT NULL, orderer TEXT NOT NULL,"
+    " order_name TEXT NOT NULL, UNIQUE(class, orderer, order_name));"
+    "INSERT INTO kind(class, orderer, order_name) VALUES('default', '', '');"
+    "INSERT INTO kind(class, orderer, order_name) SELECT DISTINCT 'default', orderer, order_name"
+    " FROM run WHERE orderer <> '' OR order_name <> '';"
+    "ALTER TABLE host ADD COLUMN kinds BIGINT NOT NULL DEFAULT 0;"
+    "ALTER TABLE host ADD COLUMN gaps BIGINT NOT NULL DEFAULT 0;"
+    "UPDATE host SET gaps ="
+    " (SELECT COUNT(*) FROM segment WHERE host_id = host.id AND state = 1 AND is_gap = 1);"
+    "ALTER TABLE run ADD COLUMN kind_id BIGINT REFERENCES kind(id);"
+    "ALTER TABLE run ADD COLUMN changed_ns BIGINT NOT NULL DEFAULT 0;"
+    "UPDATE run SET changed_ns = 9000000000000000000, kind_id = (SELECT id FROM kind WHERE"
+    " class = 'default' AND orderer = run.orderer AND order_name = run.order_name);"
+    "ALTER TABLE segment ADD COLUMN kind_id BIGINT NOT NULL DEFAULT 1;"
+    "ALTER TABLE segment ADD COLUMN trigger_name TEXT NOT NULL DEFAULT '';"
+    "UPDATE segment SET kind_id = (SELECT kind_id FROM run WHERE run.id = run_id),"
+    " keep_ns = stored_ns + 31536000000000000;"
+    "CREATE INDEX run_kind ON run(kind_id);"
+    "CREATE INDEX segment_plain ON segment(kind_id, stored_ns, id)"
+    " WHERE state = 1 AND trigger_name = '';"
+    "CREATE INDEX segment_triggered ON segment(kind_id, stored_ns, id)"
+    " WHERE state = 1 AND trigger_name <> '';";
+
+static const char *const steps[] = {version_1, version_2};
 
 #define ROW                                                                                        \
     "SELECT s.id, s.object_key, h.name, r.orderer, r.order_name, r.incarnation, s.state,"          \
     " s.number, s.begin_ns, s.end_ns, s.bytes, s.sha256, s.definition, s.stored_ns, s.keep_ns,"    \
-    " s.pin_who, s.pin_reason, s.pin_end_ns "
+    " s.pin_who, s.pin_reason, s.pin_end_ns, s.kind_id "
+#define MAY_GO                                                                                     \
+    " AND s.keep_ns <= $1 AND (s.pin_who = '' OR (s.pin_end_ns <> 0 AND s.pin_end_ns <= $1))"
+/* Of a kind, the first that was stored: $1 now, $2 the kind, $3 stored before, $4 at least so long.
+ */
+#define OLDEST(trigger)                                                                            \
+    ROW FROM "WHERE s.state = 1 AND s.trigger_name " trigger                                       \
+             " '' AND s.kind_id = $2 AND s.stored_ns < $3 AND s.bytes >= $4" MAY_GO                \
+             " ORDER BY s.stored_ns, s.id LIMIT 1"
+#define OLDEST_OF_HOST(is_long)                                                                    \
+    "SELECT * FROM (SELECT s.id, s.begin_ns FROM segment s WHERE s.state = 1 AND s.host_id = $2"   \
+    " AND s.is_long = " is_long " AND s.bytes > 0 AND (s.trigger_name <> '') = ($4 <> 0)"          \
+    " AND s.kind_id IN (SELECT id FROM kind WHERE class = $3)" MAY_GO                              \
+    " ORDER BY s.begin_ns, s.id LIMIT 1) AS part_" is_long
 #define FROM " FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = s.host_id "
 /* Rows of a window, of short and of long segments, each read in the order of its index. The bounds
  * are on begin_ns alone: where a comparison of rows stands beside them, PostgreSQL begins at its
@@ -86,11 +125,20 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_SET_VERSION] = "UPDATE perfleet_schema SET version = $1",
     [PFL_SQL_ADD_HOST] = "INSERT INTO host(name) VALUES($1) ON CONFLICT DO NOTHING",
     [PFL_SQL_GET_HOST] = "SELECT id FROM host WHERE name = $1",
-    [PFL_SQL_ADD_RUN] = "INSERT INTO run(host_id, orderer, order_name, incarnation)"
-                        " VALUES($1, $2, $3, $4) ON CONFLICT DO NOTHING",
-    /* An update that changes nothing: the run's transactions come one after the other. */
-    [PFL_SQL_LOCK_RUN] = "UPDATE run SET last = last WHERE host_id = $1 AND orderer = $2"
-                         " AND order_name = $3 AND incarnation = $4 RETURNING id, last",
+    [PFL_SQL_COUNT_HOST_ROWS] = "UPDATE host SET gaps = gaps + $2, kinds = kinds + $3 WHERE id = $1"
+                                " RETURNING gaps, kinds",
+    [PFL_SQL_ADD_KIND] = "INSERT INTO kind(class, orderer, order_name) SELECT $1, $2, $3"
+                         " WHERE (SELECT COUNT(*) FROM kind) < $4 ON CONFLICT DO NOTHING",
+    [PFL_SQL_GET_KIND] =
+        "SELECT id FROM kind WHERE class = $1 AND orderer = $2 AND order_name = $3",
+    [PFL_SQL_COUNT_RUNS] = "SELECT COUNT(*) FROM run WHERE host_id = $1",
+    [PFL_SQL_ADD_RUN] = "INSERT INTO run(host_id, orderer, order_name, incarnation, kind_id)"
+                        " VALUES($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+    /* The run's transactions come one after the other. */
+    [PFL_SQL_LOCK_RUN] =
+        "UPDATE run SET changed_ns = CASE WHEN changed_ns < $5 THEN $5 ELSE changed_ns END"
+        " WHERE host_id = $1 AND orderer = $2 AND order_name = $3 AND incarnation = $4"
+        " RETURNING id, kind_id",
     [PFL_SQL_COUNT_RUN] = "UPDATE run SET stored = stored + $2, in_gaps = in_gaps + $3,"
                           " removed = removed + $4, bytes = bytes + $5,"
                           " last = CASE WHEN last < $6 THEN $6 ELSE last END WHERE id = $1",
@@ -102,19 +150,21 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_ADD_SEGMENT] =
         "INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
         " end_ns, bytes, sha256, object_key, definition, collector, generation, changed_ns,"
-        " stored_ns) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,"
-        " $17, $18)",
+        " stored_ns, kind_id, trigger_name) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,"
+        " $12, $13, $14, $15, $16, $17, $18, $19, $20)",
     [PFL_SQL_GET_NUMBER] =
         "SELECT s.id, s.object_key, s.state, s.is_gap, s.last, s.sha256, s.collector, s.generation"
         " FROM segment s WHERE run_id = $1 AND number = $2",
-    [PFL_SQL_TAKE_OVER] = "UPDATE segment SET collector = $2, generation = $3, changed_ns = $4"
+    [PFL_SQL_TAKE_OVER] = "UPDATE segment SET state = 0, collector = $2, generation = $3,"
+                          " changed_ns = $4"
                           " WHERE id = $1",
     [PFL_SQL_EXTEND_GAP] = "UPDATE segment SET last = $2, definition = $3, end_ns = $4, bytes = 0"
                            " WHERE id = $1",
     /* Numbers of a run from $2 to $3 that are stored, were stored, or are in a gap. */
     [PFL_SQL_LIST_RANGE] =
         "SELECT number, last FROM segment WHERE run_id = $1 AND number BETWEEN $2 AND $3"
-        " AND state <> 0 UNION SELECT number, last FROM segment WHERE run_id = $1 AND is_gap = 1 "
+        " AND state NOT IN (0, 4) UNION SELECT number, last FROM segment WHERE run_id = $1 AND "
+        "is_gap = 1 "
         "AND last >= $2"
         " AND number <= $3 ORDER BY number, last",
     [PFL_SQL_SET_LIVE] = "UPDATE segment SET state = 1, stored_ns = $2, changed_ns = $2"
@@ -130,10 +180,12 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_TOMBSTONE] =
         "UPDATE segment SET state = 2, changed_ns = $2 WHERE id = $1 AND state = 1"
         " AND (pin_who = '' OR (pin_end_ns <> 0 AND pin_end_ns <= $2))"
+        " AND ($3 = 0 OR keep_ns <= $2)"
         " RETURNING run_id, host_id, number, last, is_gap, bytes",
     [PFL_SQL_SET_GONE] = "UPDATE segment SET state = 3, changed_ns = $2, definition = NULL"
                          " WHERE id = $1 AND state = 2",
-    [PFL_SQL_FORGET] = "DELETE FROM segment WHERE state = 3 AND state <> 1 AND changed_ns < $1",
+    [PFL_SQL_FORGET] =
+        "DELETE FROM segment WHERE state IN (3, 4) AND state <> 1 AND changed_ns < $1",
     [PFL_SQL_ADD_DELETION] =
         "INSERT INTO deletion(at_ns, segment_id, host, orderer, order_name, number, bytes, who,"
         " reason) SELECT $2, $1, h.name, r.orderer, r.order_name, s.number, s.bytes, $3, $4" FROM
@@ -188,6 +240,48 @@ static const char *const statements[PFL_STATEMENTS] = {
         "SELECT COUNT(DISTINCT c.name), COUNT(CASE WHEN l.collector = $1 THEN 1 END),"
         " COUNT(l.name) FROM collector c LEFT JOIN lease l ON l.collector = c.name AND"
         " l.generation = c.generation WHERE c.beat_ms > @NOW@ - $2",
+    [PFL_SQL_LIST_KINDS] =
+        "SELECT k.id, k.class, k.orderer, k.order_name, CAST(COALESCE(SUM(r.bytes), 0) AS BIGINT),"
+        " CAST(COALESCE(SUM(r.stored), 0) AS BIGINT) FROM kind k LEFT JOIN run r"
+        " ON r.kind_id = k.id GROUP BY k.id, k.class, k.orderer, k.order_name"
+        " ORDER BY k.class, k.id LIMIT $1",
+    [PFL_SQL_LIST_HOST_USE] =
+        "SELECT r.host_id, h.name, CAST(SUM(r.bytes) AS BIGINT) FROM run r"
+        " JOIN host h ON h.id = r.host_id WHERE r.kind_id IN"
+        " (SELECT id FROM kind WHERE class = $1) AND h.bytes > $2 GROUP BY r.host_id, h.name"
+        " HAVING SUM(r.bytes) > $2 AND r.host_id > $3 ORDER BY r.host_id LIMIT $4",
+    [PFL_SQL_LIST_TRIGGER_USE] =
+        "SELECT s.host_id, s.trigger_name, COUNT(*) FROM segment s WHERE s.kind_id = $1"
+        " AND s.state = 1 AND s.trigger_name <> '' AND (s.host_id > $3 OR (s.host_id = $3 AND"
+        " s.trigger_name > $4)) GROUP BY s.host_id, s.trigger_name HAVING COUNT(*) > $2"
+        " ORDER BY s.host_id, s.trigger_name LIMIT $5",
+    [PFL_SQL_OLDEST_PLAIN] = OLDEST("="),
+    [PFL_SQL_OLDEST_TRIGGERED] = OLDEST("<>"),
+    [PFL_SQL_OLDEST_OF_HOST] = ROW FROM "WHERE s.id = (SELECT id FROM (" OLDEST_OF_HOST(
+        "0") " UNION ALL " OLDEST_OF_HOST("1") ") AS both_parts ORDER BY begin_ns, id LIMIT 1)",
+    [PFL_SQL_OLDEST_OF_TRIGGER] =
+        ROW FROM "WHERE s.state = 1 AND s.trigger_name <> '' AND s.kind_id = $2 AND s.host_id = $3"
+                 " AND s.trigger_name = $4" MAY_GO " ORDER BY s.stored_ns, s.id LIMIT 1",
+    [PFL_SQL_PUT_OFF] = "UPDATE segment SET changed_ns = $2 WHERE id = $1 AND state = 2",
+    [PFL_SQL_LIST_LIVE] = ROW FROM "WHERE s.id > $1 AND s.state = 1 AND s.is_gap = 0"
+                                   " ORDER BY s.id LIMIT $2",
+    [PFL_SQL_SET_LOST] = "UPDATE segment SET state = 4, changed_ns = $2 WHERE id = $1 AND state = 1"
+                         " RETURNING run_id, host_id, number, last, is_gap, bytes",
+    [PFL_SQL_SET_FOUND] = "UPDATE segment SET state = 0, changed_ns = $2 WHERE id = $1"
+                          " AND state = 4",
+    [PFL_SQL_FORGET_RUNS] = "DELETE FROM run WHERE changed_ns < $1 AND stored = 0"
+                            " AND NOT EXISTS (SELECT 1 FROM segment WHERE run_id = run.id)",
+    [PFL_SQL_FORGET_HOSTS] = "DELETE FROM host WHERE bytes = 0 AND gaps = 0"
+                             " AND NOT EXISTS (SELECT 1 FROM run WHERE host_id = host.id)",
+    [PFL_SQL_HAS_NUMBER] =
+        "SELECT 1 FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = r.host_id"
+        " WHERE h.name = $1 AND r.orderer = $2 AND r.order_name = $3 AND r.incarnation = $4"
+        " AND s.number = $5 AND s.id <> $6 UNION ALL "
+        "SELECT 1 FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = r.host_id"
+        " WHERE h.name = $1 AND r.orderer = $2 AND r.order_name = $3 AND r.incarnation = $4"
+        " AND s.is_gap = 1 AND s.number < $5 AND s.last >= $5",
+    [PFL_SQL_FORGET_KINDS] = "DELETE FROM kind WHERE id > 1"
+                             " AND NOT EXISTS (SELECT 1 FROM run WHERE kind_id = kind.id)",
 };
 
 const char *pfl_statement_get(enum pfl_statement statement)

@@ -52,7 +52,7 @@ struct pfl_visit {
 };
 
 static const char *const left_names[PFL_VISIT_LEFT_REASONS] = {
-    "malformed", "conflict", "busy", "corrupt", "refused",
+    "malformed", "conflict", "busy", "corrupt", "refused", "limit",
 };
 
 const char *pfl_visit_left_name(enum pfl_visit_left left)
@@ -318,7 +318,9 @@ void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve
 {
     assert(self->is_busy && self->step == PFL_VISIT_RESERVE);
     self->is_busy = false;
-    if (rc != 0)
+    if (rc == PFL_ELIMIT)
+        skip(self, PFL_VISIT_LEFT_LIMIT);
+    else if (rc != 0)
         end(self, PFL_VISIT_STUCK);
     else if (result <= PFL_VISIT_IS_LIVE && pfl_visit_get_segment(self)->gap != NULL)
         self->step = PFL_VISIT_DESCRIBE; /* again, as it may have grown */

@@ -58,6 +58,7 @@ enum pfl_visit_left {
     PFL_VISIT_LEFT_BUSY,
     PFL_VISIT_LEFT_CORRUPT, /* the bytes are not those of its SHA-256 */
     PFL_VISIT_LEFT_REFUSED, /* the host does not give or release it */
+    PFL_VISIT_LEFT_LIMIT,   /* the index has no room for more of this host */
     PFL_VISIT_LEFT_REASONS,
 };
 const char *pfl_visit_left_name(enum pfl_visit_left left); /* static */

@@ -591,7 +591,7 @@ static void a_row_is_a_stored_trace(void **state)
     assert_int_equal(pfl_index_get(ix, "nothing", on_trace, &trace), PFL_ENOENT);
 }
 
-static const struct pfl_index_deletion by_me = {"me", "an old one", T0 + 100};
+static const struct pfl_index_deletion by_me = {"me", "an old one", T0 + 100, false};
 
 static bool on_deleted(void *user, const struct pfl_index_deleted *deleted)
 {
@@ -795,6 +795,12 @@ int index_cases_run(const char *name, const char *where, int (*empty)(void))
         CASE(a_deletion_is_by_index_first_and_audited),
         CASE(a_pin_holds_until_its_end),
         CASE(an_index_is_rebuilt_from_descriptions),
+        CASE(kinds_are_summed_and_their_oldest_found),
+        CASE(what_is_pinned_or_kept_is_not_the_oldest),
+        CASE(hosts_and_triggers_above_a_bound_are_listed),
+        CASE(a_lost_trace_is_a_hole_until_it_is_found),
+        CASE(a_host_has_bounds_in_the_index),
+        CASE(runs_of_which_nothing_is_left_are_forgotten),
         CASE(an_order_has_a_generation),
         CASE(what_hosts_say_of_orders_is_kept),
         CASE(one_collector_saves_a_schedule_at_a_time),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cases about orders, for index_cases.c alone. */
+/* The cases about orders and retention, for index_cases.c alone. */
 #ifndef PFL_TESTS_COLLECTOR_INDEX_CASES_IMPL_H
 #define PFL_TESTS_COLLECTOR_INDEX_CASES_IMPL_H
 
@@ -11,5 +11,13 @@ struct pfl_index *index_cases_get(void);
 void an_order_has_a_generation(void **state);
 void what_hosts_say_of_orders_is_kept(void **state);
 void one_collector_saves_a_schedule_at_a_time(void **state);
+
+/* index_retain_cases.c */
+void kinds_are_summed_and_their_oldest_found(void **state);
+void what_is_pinned_or_kept_is_not_the_oldest(void **state);
+void hosts_and_triggers_above_a_bound_are_listed(void **state);
+void a_lost_trace_is_a_hole_until_it_is_found(void **state);
+void a_host_has_bounds_in_the_index(void **state);
+void runs_of_which_nothing_is_left_are_forgotten(void **state);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "collector/index/sql.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/collector/index/index_cases.h"
 
@@ -63,7 +64,7 @@ static void a_newer_schema_is_refused_in_words(void **state)
     index = NULL;
     assert_int_equal(open_with(true, why, &index), PFL_ENEWER);
     assert_string_equal(why,
-                        "the index has version 7, and this program knows versions up to 1: use "
+                        "the index has version 7, and this program knows versions up to 2: use "
                         "the newer program");
     assert_null(index);
 }
@@ -86,6 +87,117 @@ static void what_is_no_database_is_refused(void **state)
     assert_int_equal(open_with(true, why, &index), PFL_EIO);
     assert_non_null(strstr(why, "not a database"));
     assert_int_equal(pfl_index_open(&conf, why, &index), PFL_EINVAL);
+}
+
+static bool on_kind(void *user, const struct pfl_index_kind *kind)
+{
+    if (kind->traces != 0) {
+        assert_string_equal(kind->class_name, "default");
+        assert_string_equal(kind->order, "cpu");
+        assert_int_equal(kind->bytes, 10);
+        *(uint64_t *)user = kind->id;
+    }
+    return true;
+}
+
+static bool on_oldest(void *user, const struct pfl_index_row *row)
+{
+    assert_string_equal(row->id, "01J");
+    *(bool *)user = true;
+    return true;
+}
+
+/* Version 1 did not know classes: such traces stay for a year. */
+static void an_index_of_version_1_is_brought_up_to_date(void **state)
+{
+    static const char rows[] =
+        "CREATE TABLE perfleet_schema(version BIGINT NOT NULL);"
+        "INSERT INTO perfleet_schema VALUES(1);"
+        "INSERT INTO host(id, name, bytes) VALUES(7, 'web1', 10);"
+        "INSERT INTO run(id, host_id, orderer, order_name, incarnation, stored, bytes)"
+        " VALUES(9, 7, 'me', 'cpu', 'run', 1, 10);"
+        "INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
+        " end_ns, bytes, object_key, collector, generation, changed_ns, stored_ns)"
+        " VALUES('01J', 9, 7, 1, 1, 0, 0, 1, 5, 6, 10, 'v1/x', '', 0, 100, 100);";
+    const uint64_t year_ns = UINT64_C(31536000000000000);
+    struct pfl_index_oldest query = {
+        .of = PFL_INDEX_OF_KIND, .before_unix_ns = UINT64_MAX, .now_unix_ns = year_ns};
+    char text[8192];
+    char why[PFL_INDEX_WHY_BYTES];
+    const struct pfl_sql_engine engine = {
+        .id_type = "INTEGER PRIMARY KEY", .blob_type = "BLOB", .now_ms = "0"};
+    struct pfl_index *index = NULL;
+    bool is_there = false;
+    sqlite3 *db;
+
+    (void)state;
+    make_empty();
+    assert_int_equal(pfl_sql_translate(&engine, pfl_schema_get_step(0), text, sizeof(text)), 0);
+    assert_int_equal(sqlite3_open(where + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, rows, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_int_equal(open_with(false, why, &index), PFL_ESTATE);
+    assert_int_equal(open_with(true, why, &index), 0);
+    assert_int_equal(pfl_index_list_kinds(index, on_kind, &query.kind), 0);
+    assert_int_equal(pfl_index_get_oldest(index, &query, on_oldest, &is_there), 0);
+    assert_false(is_there);
+    query.now_unix_ns = year_ns + 100;
+    assert_int_equal(pfl_index_get_oldest(index, &query, on_oldest, &is_there), 0);
+    assert_true(is_there);
+    pfl_index_close(index);
+}
+
+static enum pfl_index_reserve reserve(struct pfl_index *index, bool is_gap, int expected)
+{
+    struct pfl_index_place place = {.id = "01K"};
+    Perfleet__Segment segment = PERFLEET__SEGMENT__INIT;
+    Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
+    enum pfl_index_reserve result = PFL_INDEX_RESERVE_BUSY;
+    uint8_t sha256[32] = {1};
+
+    segment.host = "evil";
+    segment.order = "cpu";
+    segment.incarnation = is_gap ? "run" : "another";
+    segment.has_number = true;
+    segment.number = 1;
+    segment.has_sha256 = true;
+    segment.sha256 = (ProtobufCBinaryData){sizeof(sha256), sha256};
+    segment.gap = is_gap ? &gap : NULL;
+    assert_int_equal(pfl_index_reserve(index, &segment, 1, &place, &result), expected);
+    return result;
+}
+
+static void runs_and_gaps_of_a_host_are_bounded(void **state)
+{
+    static const char full[] =
+        "INSERT INTO host(id, name, gaps) VALUES(1, 'evil', 65536);"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 19999)"
+        " INSERT INTO run(host_id, orderer, order_name, incarnation, kind_id)"
+        " SELECT 1, '', 'cpu', 'r' || i, 1 FROM n;";
+    char why[PFL_INDEX_WHY_BYTES];
+    struct pfl_index *index = NULL;
+    uint64_t generation;
+    sqlite3 *db;
+
+    (void)state;
+    make_empty();
+    assert_int_equal(open_with(true, why, &index), 0);
+    assert_int_equal(pfl_index_join(index, "c1", &generation), 0);
+    assert_int_equal(sqlite3_open(where + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, full, NULL, NULL, NULL), SQLITE_OK);
+    (void)reserve(index, true, PFL_ELIMIT);
+    assert_string_equal(pfl_index_get_error(index), "the host has 65536 gaps");
+    assert_int_equal(reserve(index, false, 0), PFL_INDEX_RESERVE_NEW); /* the last run */
+    (void)reserve(index, true, PFL_ELIMIT);
+    assert_string_equal(pfl_index_get_error(index), "the host has 20000 runs of orders");
+    assert_int_equal(sqlite3_exec(db, "DELETE FROM run WHERE incarnation = 'r1'", NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "UPDATE host SET gaps = 65535", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "UPDATE segment SET id = 'x'", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(reserve(index, true, 0), PFL_INDEX_RESERVE_NEW);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    pfl_index_close(index);
 }
 
 static int open_once(void *arg)
@@ -167,6 +279,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_newer_schema_is_refused_in_words),
+        cmocka_unit_test(an_index_of_version_1_is_brought_up_to_date),
+        cmocka_unit_test(runs_and_gaps_of_a_host_are_bounded),
         cmocka_unit_test(what_is_no_database_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(what_was_put_survives_a_kill),

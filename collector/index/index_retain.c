@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What retention asks of the index: sums by kind, host and trigger; the oldest trace that may go;
+ * live traces one after the other; what nothing refers to any more. Each list is a page with a
+ * limit. Fails as the database does. Owns nothing.
+ */
+#include <string.h>
+
+#include "collector/index/index_impl.h"
+#include "collector/index/index_row.h"
+
+struct asked {
+    pfl_index_on_kind on_kind;
+    pfl_index_on_use on_use;
+    pfl_index_on_row on_row;
+    void *user;
+};
+
+static bool on_kind_row(void *user, const struct pfl_sql_row *row)
+{
+    const struct asked *asked = user;
+    struct pfl_index_row_texts texts;
+    const struct pfl_index_kind kind = {
+        .id = pfl_sql_row_int(row, 0),
+        .class_name = pfl_index_row_text(row, 1, texts.host, sizeof(texts.host)),
+        .orderer = pfl_index_row_text(row, 2, texts.orderer, sizeof(texts.orderer)),
+        .order = pfl_index_row_text(row, 3, texts.order, sizeof(texts.order)),
+        .bytes = pfl_sql_row_int(row, 4),
+        .traces = pfl_sql_row_int(row, 5),
+    };
+
+    return asked->on_kind(asked->user, &kind);
+}
+
+int pfl_index_list_kinds(struct pfl_index *self, pfl_index_on_kind on_kind, void *user)
+{
+    struct asked asked = {.on_kind = on_kind, .user = user};
+    struct pfl_sql_call call = {PFL_SQL_LIST_KINDS,
+                                PFL_INDEX_PARAMS(pfl_sql_int(PFL_INDEX_KINDS_MAX)), on_kind_row,
+                                &asked, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+static bool on_use_row(void *user, const struct pfl_sql_row *row)
+{
+    const struct asked *asked = user;
+    char name[PFL_INDEX_NAME_BYTES];
+    const struct pfl_index_use use = {
+        .host_id = pfl_sql_row_int(row, 0),
+        .name = pfl_index_row_text(row, 1, name, sizeof(name)),
+        .amount = pfl_sql_row_int(row, 2),
+    };
+
+    return asked->on_use(asked->user, &use);
+}
+
+int pfl_index_list_host_use(struct pfl_index *self, const struct pfl_index_use_query *query,
+                            pfl_index_on_use on_use, void *user)
+{
+    struct asked asked = {.on_use = on_use, .user = user};
+    struct pfl_sql_call call = {
+        PFL_SQL_LIST_HOST_USE,
+        PFL_INDEX_PARAMS(pfl_sql_text(query->class_name), pfl_sql_int(query->above),
+                         pfl_sql_int(query->after_host), pfl_sql_int(query->limit)),
+        on_use_row, &asked, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+int pfl_index_list_trigger_use(struct pfl_index *self, const struct pfl_index_use_query *query,
+                               pfl_index_on_use on_use, void *user)
+{
+    struct asked asked = {.on_use = on_use, .user = user};
+    struct pfl_sql_call call = {
+        PFL_SQL_LIST_TRIGGER_USE,
+        PFL_INDEX_PARAMS(pfl_sql_int(query->kind), pfl_sql_int(query->above),
+                         pfl_sql_int(query->after_host), pfl_sql_text(query->after_trigger),
+                         pfl_sql_int(query->limit)),
+        on_use_row, &asked, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+static bool on_segment_row(void *user, const struct pfl_sql_row *sql_row)
+{
+    const struct asked *asked = user;
+    struct pfl_index_row_texts texts;
+    struct pfl_index_row row;
+
+    pfl_index_row_read(sql_row, &texts, &row);
+    return asked->on_row(asked->user, &row);
+}
+
+static int get_oldest_of_host(struct pfl_index *self, const struct pfl_index_oldest *q,
+                              struct asked *asked)
+{
+    struct pfl_sql_call call = {
+        PFL_SQL_OLDEST_OF_HOST,
+        PFL_INDEX_PARAMS(pfl_sql_int(q->now_unix_ns), pfl_sql_int(q->host_id),
+                         pfl_sql_text(q->class_name), pfl_sql_int(q->is_triggered)),
+        on_segment_row, asked, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+static int get_oldest_of_trigger(struct pfl_index *self, const struct pfl_index_oldest *q,
+                                 struct asked *asked)
+{
+    struct pfl_sql_call call = {PFL_SQL_OLDEST_OF_TRIGGER,
+                                PFL_INDEX_PARAMS(pfl_sql_int(q->now_unix_ns), pfl_sql_int(q->kind),
+                                                 pfl_sql_int(q->host_id), pfl_sql_text(q->trigger)),
+                                on_segment_row, asked, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+int pfl_index_get_oldest(struct pfl_index *self, const struct pfl_index_oldest *query,
+                         pfl_index_on_row on_row, void *user)
+{
+    struct asked asked = {.on_row = on_row, .user = user};
+    struct pfl_sql_call call = {
+        query->is_triggered ? PFL_SQL_OLDEST_TRIGGERED : PFL_SQL_OLDEST_PLAIN,
+        PFL_INDEX_PARAMS(pfl_sql_int(query->now_unix_ns), pfl_sql_int(query->kind),
+                         pfl_sql_int(query->before_unix_ns), pfl_sql_int(query->has_bytes)),
+        on_segment_row, &asked, 0};
+
+    if (query->of == PFL_INDEX_OF_HOST)
+        return get_oldest_of_host(self, query, &asked);
+    if (query->of == PFL_INDEX_OF_TRIGGER)
+        return get_oldest_of_trigger(self, query, &asked);
+    return pfl_index_run(self, &call);
+}
+
+int pfl_index_list_live(struct pfl_index *self, const char *after, uint64_t limit,
+                        pfl_index_on_row on_row, void *user)
+{
+    struct asked asked = {.on_row = on_row, .user = user};
+    struct pfl_sql_call call = {PFL_SQL_LIST_LIVE,
+                                PFL_INDEX_PARAMS(pfl_sql_text(after), pfl_sql_int(limit)),
+                                on_segment_row, &asked, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+int pfl_index_put_off(struct pfl_index *self, const char *id, uint64_t now_unix_ns)
+{
+    struct pfl_sql_call call = {PFL_SQL_PUT_OFF,
+                                PFL_INDEX_PARAMS(pfl_sql_text(id), pfl_sql_int(now_unix_ns)), NULL,
+                                NULL, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+static bool on_any(void *user, const struct pfl_sql_row *row)
+{
+    (void)row;
+    *(bool *)user = true;
+    return false;
+}
+
+int pfl_index_has_number(struct pfl_index *self, const Perfleet__Segment *segment, const char *id,
+                         bool *ret_has)
+{
+    struct pfl_sql_call call = {
+        PFL_SQL_HAS_NUMBER,
+        PFL_INDEX_PARAMS(pfl_sql_text(segment->host),
+                         pfl_sql_text(segment->orderer != NULL ? segment->orderer : ""),
+                         pfl_sql_text(segment->order), pfl_sql_text(segment->incarnation),
+                         pfl_sql_int(segment->number), pfl_sql_text(id)),
+        on_any, ret_has, 0};
+
+    *ret_has = false;
+    return pfl_index_run(self, &call);
+}
+
+struct forget {
+    uint64_t before_unix_ns;
+    uint64_t count;
+};
+
+static int forget_steps(struct pfl_index *self, void *arg)
+{
+    static const enum pfl_statement statements[] = {PFL_SQL_FORGET_RUNS, PFL_SQL_FORGET_HOSTS,
+                                                    PFL_SQL_FORGET_KINDS};
+    struct forget *forget = arg;
+    struct pfl_sql_value before = pfl_sql_int(forget->before_unix_ns);
+
+    forget->count = 0;
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+        struct pfl_sql_call call = {statements[i], &before, i == 0, NULL, NULL, 0};
+        int rc = pfl_index_run(self, &call);
+
+        if (rc != 0)
+            return rc;
+        forget->count += call.changed;
+    }
+    return 0;
+}
+
+int pfl_index_forget_runs(struct pfl_index *self, uint64_t before_unix_ns, uint64_t *ret_count)
+{
+    struct forget forget = {.before_unix_ns = before_unix_ns};
+    int rc = pfl_index_transact(self, forget_steps, &forget);
+
+    if (rc == 0)
+        *ret_count = forget.count;
+    return rc;
+}

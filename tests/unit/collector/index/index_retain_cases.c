@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What retention asks of an index, on every engine. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/collector/index/index_cases_impl.h"
+
+#define S  UINT64_C(1000000000)
+#define T0 (UINT64_C(1795432296) * S)
+
+struct what {
+    const char *host;
+    const char *order;
+    const char *class_name; /* NULL: default */
+    const char *trigger;    /* NULL: none */
+    uint32_t number;
+    uint64_t bytes;
+    uint64_t stored_ns;
+};
+
+static unsigned ids;
+
+static Perfleet__Segment *make(const struct what *what)
+{
+    static Perfleet__Segment segment;
+    static Perfleet__SegmentTrigger trigger;
+    static uint8_t sha256[32];
+
+    perfleet__segment__init(&segment);
+    perfleet__segment_trigger__init(&trigger);
+    segment.host = (char *)(uintptr_t)what->host;
+    segment.orderer = "me";
+    segment.order = (char *)(uintptr_t)what->order;
+    segment.incarnation = "01JD0000000000000000000009";
+    segment.has_number = segment.has_bytes = segment.has_sha256 = 1;
+    segment.number = what->number;
+    segment.bytes = what->bytes;
+    memset(sha256, (int)what->number, sizeof(sha256));
+    segment.sha256 = (ProtobufCBinaryData){sizeof(sha256), sha256};
+    segment.has_begin_unix_ns = segment.has_end_unix_ns = 1;
+    segment.begin_unix_ns = T0 + what->number * S;
+    segment.end_unix_ns = segment.begin_unix_ns + S;
+    segment.retention = (char *)(uintptr_t)what->class_name;
+    trigger.name = (char *)(uintptr_t)what->trigger;
+    segment.trigger = what->trigger != NULL ? &trigger : NULL;
+    return &segment;
+}
+
+static const char *put(const struct what *what)
+{
+    static struct pfl_index_place place;
+    enum pfl_index_reserve result;
+
+    (void)snprintf(place.id, sizeof(place.id), "01JR%022u", ++ids);
+    (void)snprintf(place.key, sizeof(place.key), "v1/lab/%s.pftrace", place.id);
+    assert_int_equal(
+        pfl_index_reserve(index_cases_get(), make(what), what->stored_ns, &place, &result), 0);
+    assert_int_equal(result, PFL_INDEX_RESERVE_NEW);
+    assert_int_equal(pfl_index_set_live(index_cases_get(), place.id, what->stored_ns), 0);
+    return place.id;
+}
+
+struct kinds {
+    unsigned len;
+    char classes[8][32];
+    uint64_t ids[8];
+    uint64_t bytes[8];
+};
+
+static bool on_kind(void *user, const struct pfl_index_kind *kind)
+{
+    struct kinds *kinds = user;
+
+    if (kind->traces == 0)
+        return true;
+    assert_true(kinds->len < 8);
+    (void)snprintf(kinds->classes[kinds->len], 32, "%s/%s", kind->class_name, kind->order);
+    kinds->ids[kinds->len] = kind->id;
+    kinds->bytes[kinds->len++] = kind->bytes;
+    return true;
+}
+
+static struct kinds list_kinds(void)
+{
+    struct kinds kinds = {.len = 0};
+
+    assert_int_equal(pfl_index_list_kinds(index_cases_get(), on_kind, &kinds), 0);
+    return kinds;
+}
+
+static bool on_row(void *user, const struct pfl_index_row *row)
+{
+    (void)snprintf(user, PFL_INDEX_ID_BYTES, "%s", row->id);
+    return true;
+}
+
+static const char *get_oldest(const struct pfl_index_oldest *query)
+{
+    static char id[PFL_INDEX_ID_BYTES];
+
+    id[0] = '\0';
+    assert_int_equal(pfl_index_get_oldest(index_cases_get(), query, on_row, id), 0);
+    return id;
+}
+
+void kinds_are_summed_and_their_oldest_found(void **state)
+{
+    struct pfl_index_oldest query = {
+        .of = PFL_INDEX_OF_KIND, .before_unix_ns = UINT64_MAX, .now_unix_ns = T0 + 100 * S};
+    char first[PFL_INDEX_ID_BYTES];
+    char triggered[PFL_INDEX_ID_BYTES];
+    struct kinds kinds;
+
+    (void)state;
+    (void)put(&(struct what){"a", "cpu", "crash", NULL, 2, 20, T0 + 5 * S});
+    (void)snprintf(first, sizeof(first), "%s",
+                   put(&(struct what){"b", "cpu", "crash", NULL, 1, 10, T0 + 4 * S}));
+    (void)snprintf(triggered, sizeof(triggered), "%s",
+                   put(&(struct what){"b", "cpu", "crash", "oom", 2, 7, T0 + 3 * S}));
+    (void)put(&(struct what){"a", "net", NULL, NULL, 1, 1, T0 + S});
+    kinds = list_kinds();
+    assert_int_equal(kinds.len, 2);
+    assert_string_equal(kinds.classes[0], "crash/cpu");
+    assert_int_equal(kinds.bytes[0], 37);
+    assert_string_equal(kinds.classes[1], "default/net");
+    query.kind = kinds.ids[0];
+    assert_string_equal(get_oldest(&query), first);
+    query.is_triggered = true;
+    assert_string_equal(get_oldest(&query), triggered);
+    query.before_unix_ns = T0 + 3 * S; /* stored before, not at */
+    assert_string_equal(get_oldest(&query), "");
+}
+
+void what_is_pinned_or_kept_is_not_the_oldest(void **state)
+{
+    Perfleet__StoredTrace__Pin pin = PERFLEET__STORED_TRACE__PIN__INIT;
+    struct pfl_index_oldest query = {
+        .of = PFL_INDEX_OF_KIND, .before_unix_ns = UINT64_MAX, .now_unix_ns = T0 + 10 * S};
+    struct pfl_index_deletion deletion = {
+        .who = "retention", .reason = "r", .now_unix_ns = T0 + 10 * S, .is_bound_by_keep = true};
+    char pinned[PFL_INDEX_ID_BYTES];
+    char kept[PFL_INDEX_ID_BYTES];
+
+    (void)state;
+    (void)snprintf(pinned, sizeof(pinned), "%s",
+                   put(&(struct what){"a", "cpu", NULL, NULL, 1, 1, T0}));
+    (void)snprintf(kept, sizeof(kept), "%s",
+                   put(&(struct what){"a", "cpu", NULL, NULL, 2, 1, T0 + 1}));
+    query.kind = list_kinds().ids[0];
+    pin.who = "ann";
+    pin.has_end_unix_ns = 1;
+    pin.end_unix_ns = T0 + 20 * S;
+    assert_int_equal(pfl_index_pin(index_cases_get(), pinned, &pin), 0);
+    assert_int_equal(pfl_index_keep(index_cases_get(), kept, T0 + 15 * S), 0);
+    assert_string_equal(get_oldest(&query), "");
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), kept, &deletion), PFL_EPERM);
+    query.now_unix_ns = deletion.now_unix_ns = T0 + 16 * S;
+    assert_string_equal(get_oldest(&query), kept);
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), kept, &deletion), 0);
+    assert_string_equal(get_oldest(&query), "");
+    query.now_unix_ns = T0 + 21 * S;
+    assert_string_equal(get_oldest(&query), pinned);
+}
+
+struct uses {
+    unsigned len;
+    uint64_t host_id;
+    char name[64];
+    uint64_t amount;
+};
+
+static bool on_use(void *user, const struct pfl_index_use *use)
+{
+    struct uses *uses = user;
+
+    uses->len++;
+    uses->host_id = use->host_id;
+    (void)snprintf(uses->name, sizeof(uses->name), "%s", use->name);
+    uses->amount = use->amount;
+    return true;
+}
+
+void hosts_and_triggers_above_a_bound_are_listed(void **state)
+{
+    struct pfl_index_use_query query = {
+        .class_name = "default", .above = 40, .after_trigger = "", .limit = 8};
+    struct pfl_index_oldest oldest = {
+        .of = PFL_INDEX_OF_HOST, .class_name = "default", .now_unix_ns = T0 + 100 * S};
+    struct uses uses = {.len = 0};
+    char first[PFL_INDEX_ID_BYTES];
+
+    (void)state;
+    (void)put(&(struct what){"a", "cpu", NULL, NULL, 2, 30, T0});
+    (void)snprintf(first, sizeof(first), "%s",
+                   put(&(struct what){"a", "net", NULL, NULL, 1, 11, T0 + 9}));
+    (void)put(&(struct what){"a", "dump", "crash", NULL, 1, 1000, T0});
+    (void)put(&(struct what){"b", "cpu", NULL, "oom", 1, 20, T0});
+    (void)put(&(struct what){"b", "cpu", NULL, "oom", 2, 20, T0});
+    assert_int_equal(pfl_index_list_host_use(index_cases_get(), &query, on_use, &uses), 0);
+    assert_int_equal(uses.len, 1);
+    assert_string_equal(uses.name, "a");
+    assert_int_equal(uses.amount, 41);
+    oldest.host_id = uses.host_id;
+    assert_string_equal(get_oldest(&oldest), first); /* the first recorded */
+    query.after_host = uses.host_id;
+    uses.len = 0;
+    assert_int_equal(pfl_index_list_host_use(index_cases_get(), &query, on_use, &uses), 0);
+    assert_int_equal(uses.len, 0);
+
+    query = (struct pfl_index_use_query){.above = 1, .after_trigger = "", .limit = 8};
+    query.kind = list_kinds().ids[1];
+    assert_int_equal(pfl_index_list_trigger_use(index_cases_get(), &query, on_use, &uses), 0);
+    assert_int_equal(uses.len, 1);
+    assert_string_equal(uses.name, "oom");
+    assert_int_equal(uses.amount, 2);
+    oldest = (struct pfl_index_oldest){.of = PFL_INDEX_OF_TRIGGER,
+                                       .kind = query.kind,
+                                       .host_id = uses.host_id,
+                                       .trigger = "oom",
+                                       .now_unix_ns = T0 + 100 * S};
+    assert_string_not_equal(get_oldest(&oldest), "");
+    oldest.trigger = "other";
+    assert_string_equal(get_oldest(&oldest), "");
+    query.after_host = uses.host_id;
+    query.after_trigger = "oom";
+    uses.len = 0;
+    assert_int_equal(pfl_index_list_trigger_use(index_cases_get(), &query, on_use, &uses), 0);
+    assert_int_equal(uses.len, 0);
+}
+
+static bool on_run(void *user, const struct pfl_index_run *run)
+{
+    *(struct pfl_index_run *)user = *run;
+    return true;
+}
+
+static struct pfl_index_run get_run(void)
+{
+    struct pfl_index_run run = {.last = 0};
+
+    assert_int_equal(pfl_index_list_runs(index_cases_get(), on_run, &run), 0);
+    return run;
+}
+
+void a_lost_trace_is_a_hole_until_it_is_found(void **state)
+{
+    const struct what what = {"a", "cpu", NULL, NULL, 1, 10, T0};
+    const struct pfl_index_deletion why = {
+        .who = "sweep", .reason = "the store does not have it", .now_unix_ns = T0 + S};
+    struct pfl_index_place place;
+    enum pfl_index_reserve result;
+    char id[PFL_INDEX_ID_BYTES];
+    bool has = true;
+
+    (void)state;
+    (void)snprintf(id, sizeof(id), "%s", put(&what));
+    assert_int_equal(pfl_index_set_lost(index_cases_get(), id, &why), 0);
+    assert_int_equal(pfl_index_set_lost(index_cases_get(), id, &why), PFL_ENOENT);
+    assert_int_equal(get_run().holes, 1);
+    assert_int_equal(get_run().bytes, 0);
+    assert_int_equal(pfl_index_set_found(index_cases_get(), id, T0 + 2 * S), 0);
+    assert_int_equal(pfl_index_set_found(index_cases_get(), id, T0 + 2 * S), PFL_ENOENT);
+    assert_int_equal(get_run().holes, 0);
+    assert_int_equal(get_run().bytes, 10);
+    assert_int_equal(pfl_index_has_number(index_cases_get(), make(&what), id, &has), 0);
+    assert_false(has);
+    assert_int_equal(pfl_index_has_number(index_cases_get(), make(&what), "other", &has), 0);
+    assert_true(has);
+    /* A host that still has it may send it again. */
+    assert_int_equal(pfl_index_set_lost(index_cases_get(), id, &why), 0);
+    assert_int_equal(pfl_index_reserve(index_cases_get(), make(&what), T0, &place, &result), 0);
+    assert_int_equal(result, PFL_INDEX_RESERVE_AGAIN);
+    assert_string_equal(place.id, id);
+    assert_int_equal(pfl_index_set_live(index_cases_get(), id, T0), 0);
+    assert_int_equal(get_run().stored, 1);
+}
+
+/* Classes that a host invents share the first kind when it has too many. */
+void a_host_has_bounds_in_the_index(void **state)
+{
+    char name[32];
+    struct what what = {"evil", "cpu", name, NULL, 1, 1, T0};
+    uint64_t sum = 0;
+    struct kinds kinds;
+
+    (void)state;
+    for (unsigned i = 0; i < PFL_INDEX_OWN_KINDS_MAX + 3; i++) {
+        struct pfl_index_place place;
+        enum pfl_index_reserve result;
+        char run[32];
+        Perfleet__Segment *segment = make(&what);
+
+        (void)snprintf(name, sizeof(name), "c%u", i);
+        (void)snprintf(run, sizeof(run), "run%u", i);
+        segment->incarnation = run;
+        (void)snprintf(place.id, sizeof(place.id), "01JR%022u", ++ids);
+        place.key[0] = '\0';
+        assert_int_equal(pfl_index_reserve(index_cases_get(), segment, T0, &place, &result), 0);
+        if (i >= PFL_INDEX_OWN_KINDS_MAX)
+            assert_int_equal(pfl_index_set_live(index_cases_get(), place.id, T0), 0);
+    }
+    kinds = list_kinds();
+    assert_int_equal(kinds.len, 1);
+    assert_string_equal(kinds.classes[0], "default/");
+    for (unsigned i = 0; i < kinds.len; i++)
+        sum += kinds.bytes[i];
+    assert_int_equal(sum, 3);
+}
+
+void runs_of_which_nothing_is_left_are_forgotten(void **state)
+{
+    const struct pfl_index_deletion why = {.who = "me", .reason = "r", .now_unix_ns = T0 + S};
+    char id[PFL_INDEX_ID_BYTES];
+    uint64_t count = 0;
+
+    (void)state;
+    (void)snprintf(id, sizeof(id), "%s", put(&(struct what){"a", "cpu", "x", NULL, 1, 1, T0}));
+    assert_int_equal(pfl_index_forget_runs(index_cases_get(), T0 + 9 * S, &count), 0);
+    assert_int_equal(count, 0);
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), 0);
+    assert_int_equal(pfl_index_put_off(index_cases_get(), id, T0 + 2 * S), 0);
+    assert_int_equal(pfl_index_set_gone(index_cases_get(), id, T0 + 3 * S), 0);
+    assert_int_equal(pfl_index_forget_runs(index_cases_get(), T0 + 9 * S, &count), 0);
+    assert_int_equal(count, 0); /* its number is known yet */
+    assert_int_equal(pfl_index_forget(index_cases_get(), T0 + 9 * S, &count), 0);
+    assert_int_equal(pfl_index_forget_runs(index_cases_get(), T0, &count), 0);
+    assert_int_equal(count, 0); /* it changed since */
+    assert_int_equal(pfl_index_forget_runs(index_cases_get(), T0 + 9 * S, &count), 0);
+    assert_int_equal(count, 3); /* the run, the host, the kind */
+    (void)put(&(struct what){"a", "cpu", "x", NULL, 2, 1, T0});
+    assert_int_equal(list_kinds().len, 1);
+}
