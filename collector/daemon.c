@@ -20,6 +20,7 @@
 #include "base/notify.h"
 #include "collector/metrics_port.h"
 #include "collector/order/rollout_port.h"
+#include "collector/retain/clean_port.h"
 #include "collector/sandbox.h"
 #include "collector/serve/serve_port.h"
 
@@ -33,10 +34,13 @@ struct daemon {
     struct pfl_pull *pull;                 /* owned */
     struct pfl_rollout_port *rollout;      /* owned */
     struct pfl_serve *serve;               /* owned until its on_closed */
+    struct pfl_cleaner *cleaner;           /* owned */
     struct pfl_collector_metrics *metrics; /* owned; NULL: none */
     bool is_stopping;
     char index[PATH_MAX];
 };
+
+#define KEEP_PERCENT 80u /* of the store's file system */
 
 static const int signal_numbers[3] = {SIGHUP, SIGTERM, SIGINT};
 
@@ -46,13 +50,16 @@ static void close_work(struct daemon *d)
     pfl_pull_stop(d->pull);
     pfl_rollout_port_stop(d->rollout);
     pfl_serve_stop(d->serve);
+    pfl_cleaner_stop(d->cleaner);
     pfl_engines_close(&d->engines);
     pfl_pull_close(d->pull);
     pfl_rollout_port_close(d->rollout);
     pfl_serve_close(d->serve);
+    pfl_cleaner_close(d->cleaner);
     d->pull = NULL;
     d->rollout = NULL;
     d->serve = NULL;
+    d->cleaner = NULL;
 }
 
 static void stop(struct daemon *d)
@@ -241,6 +248,33 @@ static int open_serve(struct daemon *d, const struct pfl_collector_conf *conf)
     return pfl_serve_open(&serve, &d->serve);
 }
 
+/* Without a bound of their own, traces leave a part of the file system to others. */
+static uint64_t get_bound(struct daemon *d)
+{
+    uint64_t capacity;
+
+    if (pfl_store_get_capacity(d->engines.store, &capacity) == 0)
+        return capacity / 100 * KEEP_PERCENT;
+    pfl_log_warn("no-bound-of-bytes", "reason=\"the store is no file system, and there is no "
+                                      "--keep-bytes\" effect=\"age and classes bound it\"");
+    return 0;
+}
+
+static int open_cleaner(struct daemon *d, const struct pfl_collector_conf *conf)
+{
+    struct pfl_keep_rules rules = conf->keep;
+    const struct pfl_cleaner_conf cleaner = {
+        .loop = &d->loop,
+        .engines = &d->engines,
+        .rules = &rules,
+        .fleet = pfl_relays_get_fleet(d->relays),
+    };
+
+    if (conf->is_capacity_kept)
+        rules.bytes = get_bound(d);
+    return pfl_cleaner_open(&cleaner, &d->cleaner);
+}
+
 static void watch_signals(struct daemon *d)
 {
     pfl_watchdog_open(&d->watchdog, &d->loop);
@@ -266,6 +300,8 @@ static int open_parts(struct daemon *d, const struct pfl_collector_conf *conf)
             rc = open_rollout(d);
         if (rc == 0)
             rc = open_serve(d, conf);
+        if (rc == 0)
+            rc = open_cleaner(d, conf);
         if (rc != 0)
             close_work(d);
     }
@@ -287,7 +323,12 @@ int pfl_collector_run(const struct pfl_collector_conf *conf)
     rc = open_parts(&d, conf);
     if (rc == 0) {
         watch_signals(&d);
-        parts = (struct pfl_collector_parts){&d.loop, d.relays, d.pull, d.rollout, d.serve};
+        parts = (struct pfl_collector_parts){.loop = &d.loop,
+                                             .relays = d.relays,
+                                             .pull = d.pull,
+                                             .rollout = d.rollout,
+                                             .serve = d.serve,
+                                             .cleaner = d.cleaner};
         rc = pfl_collector_metrics_open(conf, &parts, &d.metrics);
         if (rc == 0)
             rc = pfl_collector_sandbox_enter(conf, d.index);

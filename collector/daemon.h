@@ -5,6 +5,7 @@
 
 #include "base/sandbox/sandbox.h"
 #include "collector/relay/relays_port.h"
+#include "collector/retain/keep_rules.h"
 #include "collector/store/store.h"
 
 struct pfl_collector_conf {
@@ -16,6 +17,8 @@ struct pfl_collector_conf {
     unsigned max_visits;
     char *const *newest_first;
     size_t newest_first_len;
+    struct pfl_keep_rules keep;
+    bool is_capacity_kept;      /* all traces: at most 80 % of the store's file system */
     const char *metrics_listen; /* NULL: none */
     const char *metrics_socket;
     const char *run_as;

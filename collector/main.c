@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "collector/daemon.h"
+#include "collector/retain/rebuild_port.h"
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
 #include "settings/settings.h"
@@ -26,8 +27,10 @@
 static const char usage_text[] =
     "usage: perfleet-collector --relay HOST --store DIR --ca FILE --cert FILE --key FILE "
     "[OPTION]...\n"
+    "       perfleet-collector rebuild --store DIR --index WHERE [OPTION]...\n"
     "\n"
     "Reads the segments that hosts keep, through the relay, and keeps them in a store.\n"
+    "rebuild adds to the index what the store has, and exits.\n"
     "\n"
     "  --relay HOST[:PORT]        a relay to dial (port 9910); may be given 8 times\n"
     "  --store DIR                folder of the traces\n"
@@ -39,6 +42,12 @@ static const char usage_text[] =
     "  --max-visits N             hosts that are read at the same time (8, at most 8)\n"
     "  --newest-first CLASS       segments of this class of retention: the newest first; may be\n"
     "                             given again\n"
+    "  --keep CLASS:BOUND,...     how long traces of a class are kept; may be given again. "
+    "Bounds:\n"
+    "                             age=30d, triggered=90d (made by a trigger), bytes=500G,\n"
+    "                             host-bytes=10G, order-bytes=50G, per-trigger=20; none. Class\n"
+    "                             *: all others (*:age=30d,triggered=90d)\n"
+    "  --keep-bytes SIZE          of all traces: 500G, or none (80 % of the store's file system)\n"
     "  --metrics-listen HOST:PORT listener for Prometheus, over mutual TLS\n"
     "  --metrics-socket PATH      the same on a UNIX socket\n"
     "  --user NAME                change to this user after files are read; needs root\n"
@@ -50,8 +59,8 @@ static const char usage_text[] =
     "  --help, --version\n"
     "\n"
     "SIGHUP reloads certificates, key and CRL. SIGTERM stops; what is not stored stays at its\n"
-    "hosts. Exit status: 0 stopped by a signal, 1 could not start, 2 wrong usage or\n"
-    "configuration.\n";
+    "hosts. Exit status: 0 stopped by a signal, or rebuilt; 1 could not start, or not rebuild;\n"
+    "2 wrong usage or configuration.\n";
 
 static const struct pfl_settings_key keys[] = {
     {"ca", .is_file = true},  {"cert", .is_file = true},          {"key", .is_file = true},
@@ -99,6 +108,21 @@ static bool apply_files(const Perfleet__CollectorConfig *m, struct pfl_collector
     return true;
 }
 
+static bool apply_keep(const Perfleet__CollectorConfig *m, struct pfl_collector_conf *conf,
+                       struct pfl_settings_fault *fault)
+{
+    const char *why = NULL;
+
+    pfl_keep_rules_init(&conf->keep);
+    for (size_t i = 0; i < m->n_keep; i++)
+        if (!pfl_keep_rules_add(&conf->keep, m->keep[i], &why))
+            return refuse(fault, "keep", why, m->keep[i]);
+    conf->is_capacity_kept = m->keep_bytes == NULL;
+    if (m->keep_bytes != NULL && !pfl_keep_rules_parse_bytes(m->keep_bytes, &conf->keep.bytes))
+        return refuse(fault, "keep_bytes", "wants a size, such as 500G, or none", m->keep_bytes);
+    return true;
+}
+
 static bool apply_store(const Perfleet__CollectorConfig *m, struct pfl_collector_conf *conf,
                         struct pfl_settings_fault *fault)
 {
@@ -114,6 +138,8 @@ static bool apply_store(const Perfleet__CollectorConfig *m, struct pfl_collector
     return true;
 }
 
+static bool is_rebuild; /* the program's first word */
+
 static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settings_fault *fault)
 {
     const Perfleet__CollectorConfig *m = (const Perfleet__CollectorConfig *)message;
@@ -127,8 +153,10 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     conf->run_as = m->user;
     conf->sandbox = (enum pfl_sandbox_mode)m->sandbox;
     pfl_log_set_level((enum pfl_log_level)m->log_level);
-    return apply_relays(m, conf, fault) && apply_files(m, conf, fault) &&
-           apply_store(m, conf, fault);
+    if (is_rebuild && m->index == NULL)
+        return refuse(fault, "index", "is missing: sqlite:PATH, which is made", NULL);
+    return (is_rebuild || (apply_relays(m, conf, fault) && apply_files(m, conf, fault))) &&
+           apply_store(m, conf, fault) && apply_keep(m, conf, fault);
 }
 
 static void drop_privileges(void)
@@ -140,6 +168,13 @@ static void drop_privileges(void)
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, not the end */
 }
 
+static int rebuild(const struct pfl_collector_conf *conf)
+{
+    struct pfl_rebuild_figures figures;
+
+    return pfl_rebuild_run(&conf->store, conf->index, &figures);
+}
+
 int main(int argc, char **argv)
 {
     static const struct pfl_settings_program program = {
@@ -147,14 +182,20 @@ int main(int argc, char **argv)
         sizeof(keys) / sizeof(keys[0]), apply};
     static struct pfl_collector_conf conf;
     ProtobufCMessage *message;
-    int rc = pfl_settings_start(&program, argc, argv, &conf, &message);
+    int rc;
 
+    is_rebuild = argc > 1 && strcmp(argv[1], "rebuild") == 0;
+    if (is_rebuild) {
+        argv++;
+        argc--;
+    }
+    rc = pfl_settings_start(&program, argc, argv, &conf, &message);
     if (rc >= 0)
         return rc;
     drop_privileges();
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     pfl_log_limit_every_event();
-    rc = pfl_collector_run(&conf);
+    rc = is_rebuild ? rebuild(&conf) : pfl_collector_run(&conf);
     pfl_log_limit_flush_every_event();
     pfl_proto_free(message);
     return rc == 0 ? 0 : 1;

@@ -98,6 +98,59 @@ static void collect_operators(const struct pfl_operator_figures *f, struct pfl_m
                        "Bytes sent to operators.", (double)f->sent_bytes);
 }
 
+static void collect_retention(const struct pfl_retention_figures *f, struct pfl_metrics *m)
+{
+    static const struct {
+        const char *name;
+        const char *help;
+    } families[] = {
+        {"perfleet_collector_deleted_traces_total", "Traces that retention deleted, by cause."},
+        {"perfleet_collector_deleted_bytes_total", "Their bytes."},
+        {"perfleet_collector_over_bound", "Bytes (of per-trigger: traces) above a bound, as the "
+                                          "rest is pinned or kept for a while."},
+    };
+    const uint64_t *const values[] = {f->traces, f->bytes, f->over};
+
+    for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        pfl_metrics_family(m, i == 2 ? PFL_METRICS_GAUGE : PFL_METRICS_COUNTER, families[i].name,
+                           families[i].help);
+        for (unsigned k = 0; k < PFL_RETENTION_CAUSES; k++) {
+            struct pfl_metrics_label label = {
+                "cause", pfl_retention_cause_name((enum pfl_retention_cause)k)};
+
+            pfl_metrics_row(m, &label, 1, (double)values[i][k]);
+        }
+    }
+}
+
+static void collect_cleaning(const struct pfl_cleaner_figures *f, struct pfl_metrics *m)
+{
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_cleans",
+                       "1 if this collector deletes; one of those that share an index does.",
+                       f->clean.is_held);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_live_traces",
+                       "Traces and bytes in the index, at the last cycle.",
+                       (double)f->retention.live_traces);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_live_bytes", "Their bytes.",
+                       (double)f->retention.live_bytes);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_bound_bytes",
+                       "Bytes that all traces may have; 0: any number.", (double)f->bound_bytes);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_deletions_failed_total",
+                       "Deletions that the store refused; they are tried again.",
+                       (double)f->clean.failed);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_lost_traces_total",
+                       "Traces that the store does not have.", (double)f->clean.lost);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_found_traces_total",
+                       "Lost traces that the store has again.", (double)f->clean.found);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_orphans_deleted_total",
+                       "Objects that no trace of the index names.", (double)f->clean.orphans);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_leftovers_deleted_total",
+                       "Temporary files and uploads that did not end.", (double)f->clean.leftovers);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_unknown_traces",
+                       "Whole traces in the store that the index does not have.",
+                       (double)f->clean.unknown);
+}
+
 static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
 {
     static const struct pfl_metrics_label labels[] = {{"program", "perfleet-collector"},
@@ -107,6 +160,7 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     struct pfl_rollout_port_figures orders;
     struct pfl_operator_figures operators;
     struct pfl_pull_figures f;
+    struct pfl_cleaner_figures cleaning;
 
     (void)who; /* no identity in it */
     pfl_serve_get_figures(self->parts.serve, &operators);
@@ -122,6 +176,9 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     collect_visits(&f, m);
     collect_orders(&orders, m);
     collect_operators(&operators, m);
+    pfl_cleaner_get_figures(self->parts.cleaner, &cleaning);
+    collect_retention(&cleaning.retention, m);
+    collect_cleaning(&cleaning, m);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_certificate_expiry_timestamp_seconds",
                        "When the own certificate ends.",
                        (double)pfl_tls_conf_get_identity(tls)->not_after_s);

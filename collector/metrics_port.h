@@ -6,6 +6,7 @@
 #include "collector/daemon.h"
 #include "collector/order/rollout_port.h"
 #include "collector/pull/pull_port.h"
+#include "collector/retain/clean_port.h"
 #include "collector/serve/serve_port.h"
 
 struct pfl_collector_metrics;
@@ -17,6 +18,7 @@ struct pfl_collector_parts {
     const struct pfl_pull *pull;
     const struct pfl_rollout_port *rollout;
     const struct pfl_serve *serve;
+    const struct pfl_cleaner *cleaner;
 };
 
 /* Without a listener in `conf`: 0, and *ret_metrics is as it was. Errors of pfl_metrics_port_open.

@@ -537,6 +537,16 @@ static int presign(struct pfl_store *base, const char *key, uint32_t valid_s, ch
     return pfl_store_fail(PFL_ENOTSUP, "%s: a folder has no links", key);
 }
 
+static int get_capacity(struct pfl_store *base, uint64_t *ret_bytes)
+{
+    struct statvfs fs;
+
+    if (fstatvfs(store_of(base)->root, &fs) != 0)
+        return pfl_store_fail_errno("ask the size of", "the file system");
+    *ret_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    return 0;
+}
+
 static int sweep(struct pfl_store *base, int64_t age_s, unsigned *ret_count)
 {
     int fd = openat(store_of(base)->incoming, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -584,6 +594,7 @@ static const struct pfl_store_engine engine = {
     .list = list,
     .remove = remove_object,
     .presign = presign,
+    .get_capacity = get_capacity,
     .sweep = sweep,
 };
 

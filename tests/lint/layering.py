@@ -63,7 +63,7 @@ SHELLS = {
 FLOORS = {
     "agent/daemon": ("events", "stream", "alarm", "segment", "order", "collect", "join", ""),
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
-    "collector": ("describe", "store", "index", "retain", "engines", "relay", "order", "pull", "serve", ""),
+    "collector": ("describe", "store", "index", "engines", "relay", "retain", "order", "pull", "serve", ""),
     "consumer": ("", "clock", "config", "merge", "collector", "host", "report", "recording", "proxy", "ui", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel", "order"),

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cleaning on a loop: see clean_port.h.
+ *
+ * Happy path: the timer begins a cycle; each step runs on the worker of its engine, its news are
+ * logged, and the next one follows; then the timer again. One step is under way at a time, so that
+ * other work of the engines has its turns in between. Failures: those of a step are its news; a
+ * worker that takes none ends the cycle. Owns the timer and the steps. Limits: one work.
+ */
+#include "collector/retain/clean_port.h"
+
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define FIRST_MS 1000u
+#define WHO      100u /* a share of the store's threads; visits have the numbers from 1 */
+
+struct pfl_cleaner {
+    struct pfl_work work; /* first: its callbacks cast */
+    struct pfl_cleaner_conf conf;
+    struct pfl_keep_rules rules;
+    struct pfl_clean *clean; /* owned */
+    uv_timer_t timer;
+    struct pfl_cleaner_figures figures;
+    bool is_stopped;
+};
+
+static void go_on(struct pfl_cleaner *c);
+
+static void run_step(struct pfl_work *work)
+{
+    pfl_clean_run(((struct pfl_cleaner *)(void *)work)->clean);
+}
+
+static void log_news(const struct pfl_clean_news *news)
+{
+    pfl_log(news->is_warning ? PFL_LOG_WARN : PFL_LOG_INFO, news->event,
+            "what=%s host=%s bytes=%" PRIu64 " cause=%s reason=%s effect=\"%s\"",
+            pfl_log_quote_str(news->what), pfl_log_quote_str(news->host), news->bytes,
+            news->cause != NULL ? news->cause : "none", pfl_log_quote_reason(news->reason),
+            news->effect);
+}
+
+/* The figures are copied here, as a step may change them. */
+static void end_step(struct pfl_cleaner *c)
+{
+    const struct pfl_clean_news *news = pfl_clean_get_news(c->clean);
+
+    if (news != NULL)
+        log_news(news);
+    c->figures.clean = *pfl_clean_get_figures(c->clean);
+    c->figures.retention = *pfl_clean_get_retention(c->clean);
+}
+
+static void on_step_done(struct pfl_work *work)
+{
+    struct pfl_cleaner *c = (struct pfl_cleaner *)(void *)work;
+
+    end_step(c);
+    go_on(c);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct pfl_cleaner *c = timer->data;
+
+    pfl_clean_begin(c->clean, pfl_clock_now_ns(PFL_CLOCK_REALTIME));
+    go_on(c);
+}
+
+static void wait(struct pfl_cleaner *c, uint64_t ms)
+{
+    (void)uv_timer_start(&c->timer, on_timer, ms, 0);
+}
+
+static void go_on(struct pfl_cleaner *c)
+{
+    enum pfl_clean_on on = pfl_clean_get_on(c->clean);
+
+    while (!c->is_stopped && on == PFL_CLEAN_ON_LOOP) {
+        pfl_clean_run(c->clean);
+        end_step(c);
+        on = pfl_clean_get_on(c->clean);
+    }
+    if (c->is_stopped)
+        return;
+    if (on == PFL_CLEAN_IDLE)
+        wait(c, pfl_clean_is_cut(c->clean) ? 1 : PFL_CLEANER_EVERY_MS);
+    else if (pfl_worker_submit(on == PFL_CLEAN_ON_INDEX ? c->conf.engines->index_worker
+                                                        : c->conf.engines->store_worker,
+                               &c->work) != 0)
+        wait(c, PFL_CLEANER_EVERY_MS);
+}
+
+int pfl_cleaner_open(const struct pfl_cleaner_conf *conf, struct pfl_cleaner **ret_cleaner)
+{
+    struct pfl_cleaner *c = pfl_mem_zalloc(sizeof(*c));
+    struct pfl_clean_conf clean = {
+        .store = conf->engines->store, .index = conf->engines->index, .fleet = conf->fleet};
+    int rc;
+
+    if (c == NULL)
+        return PFL_ENOMEM;
+    c->conf = *conf;
+    c->rules = *conf->rules;
+    c->figures.bound_bytes = c->rules.bytes;
+    clean.rules = &c->rules;
+    rc = pfl_clean_new(&clean, &c->clean);
+    if (rc != 0) {
+        pfl_mem_free(c);
+        return rc;
+    }
+    c->work = (struct pfl_work){.run = run_step, .on_done = on_step_done, .who = WHO};
+    (void)uv_timer_init(conf->loop, &c->timer);
+    c->timer.data = c;
+    wait(c, FIRST_MS);
+    *ret_cleaner = c;
+    return 0;
+}
+
+void pfl_cleaner_stop(struct pfl_cleaner *self)
+{
+    if (self == NULL)
+        return;
+    self->is_stopped = true;
+    (void)uv_timer_stop(&self->timer);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct pfl_cleaner *c = handle->data;
+
+    pfl_clean_free(c->clean);
+    pfl_mem_free(c);
+}
+
+void pfl_cleaner_close(struct pfl_cleaner *self)
+{
+    if (self != NULL)
+        uv_close((uv_handle_t *)&self->timer, on_timer_closed);
+}
+
+void pfl_cleaner_get_figures(const struct pfl_cleaner *self,
+                             struct pfl_cleaner_figures *ret_figures)
+{
+    *ret_figures = self->figures;
+}
