@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -275,6 +276,80 @@ static void what_was_put_survives_a_kill(void **state)
     }
 }
 
+static void store_many(struct pfl_index *index, unsigned count)
+{
+    static char source[200];
+    char *sources[10];
+
+    memset(source, 's', sizeof(source) - 1);
+    for (size_t i = 0; i < 10; i++)
+        sources[i] = source;
+    for (unsigned n = 1; n <= count; n++) {
+        Perfleet__Segment segment = PERFLEET__SEGMENT__INIT;
+        enum pfl_index_reserve reserved;
+        struct pfl_index_place place;
+        uint8_t sha256[32] = {1};
+
+        segment.host = "web1";
+        segment.orderer = "me";
+        segment.order = "cpu";
+        segment.incarnation = "01JD0000000000000000000009";
+        segment.has_number = segment.has_sha256 = segment.has_begin_unix_ns = 1;
+        segment.number = n;
+        segment.sha256 = (ProtobufCBinaryData){sizeof(sha256), sha256};
+        segment.begin_unix_ns = n * UINT64_C(1000000000);
+        segment.has_end_unix_ns = 1;
+        segment.end_unix_ns = segment.begin_unix_ns + 1000000000;
+        segment.data_source = sources;
+        segment.n_data_source = 10;
+        (void)snprintf(place.id, sizeof(place.id), "%026u", n);
+        (void)snprintf(place.key, sizeof(place.key), "v1/%u.pftrace", n);
+        assert_int_equal(pfl_index_reserve(index, &segment, 1, &place, &reserved), 0);
+        assert_int_equal(pfl_index_set_live(index, place.id, 1), 0);
+    }
+}
+
+static bool count_row(void *user, const struct pfl_index_row *row)
+{
+    (void)row;
+    ++*(unsigned *)user;
+    return true;
+}
+
+/* The sandbox lets the collector open nothing beside the database: here it may open nothing. */
+static void a_search_needs_no_temporary_file(void **state)
+{
+    char why[PFL_INDEX_WHY_BYTES];
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    unsigned found = 0;
+    const struct pfl_index_find find = {.query = &query, .on_row = count_row, .user = &found};
+    struct pfl_index_cursor cursor = {.len = 0};
+    struct pfl_index *index;
+    struct rlimit before;
+    struct rlimit none;
+    uint64_t generation;
+    int rc;
+
+    (void)state;
+    make_empty();
+    assert_int_equal(open_with(true, why, &index), 0);
+    assert_int_equal(pfl_index_join(index, "c1", &generation), 0);
+    store_many(index, 1200);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    query.has_limit = 1;
+    query.limit = PFL_INDEX_LIMIT_MAX;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    rc = pfl_index_find(index, &find, &cursor);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (rc != 0)
+        print_message("%s\n", pfl_index_get_error(index));
+    assert_int_equal(rc, 0);
+    assert_int_equal(found, 1200);
+    pfl_index_close(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +359,7 @@ int main(void)
         cmocka_unit_test(what_is_no_database_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(what_was_put_survives_a_kill),
+        cmocka_unit_test(a_search_needs_no_temporary_file),
     };
     int failed;
 
