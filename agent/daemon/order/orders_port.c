@@ -12,29 +12,22 @@
  */
 #include "agent/daemon/order/orders_port.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "agent/daemon/order/order_files_port.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "perfetto/consumer_port.fields.h"
-#include "proto/order/order_set.h"
-#include "proto/unpack.h"
 #include "tunnel/backoff.h"
 #include "tunnel/service_conn.h"
 
 #define TICK_MS       1000u
 #define NS_PER_MS     UINT64_C(1000000)
 #define REQUEST_BYTES (PFL_ORDER_MAX_BYTES + 16384u)
-#define NAME_BYTES    64u
 #define LABELS_MAX    64u
 
 #define WAITING PERFLEET__HOST_ORDER_STATE__STATE__WAITING
@@ -78,7 +71,7 @@ struct pfl_orders {
     struct pfl_list sessions;
     struct retry retries[PFL_ORDERS_MAX]; /* as the book's orders fill it */
     uv_timer_t timer;
-    int dir;
+    struct pfl_order_files files;
     bool is_closing;
     bool is_timer_open;
 };
@@ -108,136 +101,6 @@ static void enter(struct pfl_orders *o, struct pfl_host_order *order,
     on_changed(o);
 }
 
-/* ---- files ---- */
-
-static void put_file_name(const Perfleet__HostOrder *order, char dst[NAME_BYTES])
-{
-    struct pfl_order_key key = {.orderer = order->orderer, .name = order->order->name};
-    char hash[PFL_ORDER_SET_TEXT_BYTES];
-
-    pfl_order_set_write(pfl_order_set_hash(&key, 1), hash);
-    (void)snprintf(dst, NAME_BYTES, "%s" PFL_SEGMENT_ORDER_SUFFIX, hash);
-}
-
-static int write_bytes(int fd, struct pfl_span bytes)
-{
-    while (bytes.len > 0) {
-        ssize_t n = write(fd, bytes.data, bytes.len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return PFL_EIO;
-        bytes = pfl_span_of(bytes.data + n, bytes.len - (size_t)n);
-    }
-    return fsync(fd) == 0 ? 0 : PFL_EIO;
-}
-
-static int write_file(const struct pfl_orders *o, const char *name, struct pfl_span bytes)
-{
-    char half[NAME_BYTES + 8];
-    int fd;
-    int rc;
-
-    (void)snprintf(half, sizeof(half), ".%s", name);
-    (void)unlinkat(o->dir, half, 0);
-    fd = openat(o->dir, half, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return PFL_EIO;
-    rc = write_bytes(fd, bytes);
-    (void)close(fd);
-    if (rc == 0 && (renameat(o->dir, half, o->dir, name) != 0 || fsync(o->dir) != 0))
-        rc = PFL_EIO;
-    if (rc != 0)
-        (void)unlinkat(o->dir, half, 0);
-    return rc;
-}
-
-static int keep(const struct pfl_orders *o, const struct pfl_host_order *order)
-{
-    char name[NAME_BYTES];
-    struct pfl_buf bytes;
-    int rc;
-
-    put_file_name(order->kept, name);
-    pfl_buf_init(&bytes, 2 * PFL_ORDER_FILE_BYTES);
-    rc = pfl_proto_pack(&order->kept->base, &bytes);
-    if (rc == 0)
-        rc = write_file(o, name, pfl_buf_get(&bytes));
-    pfl_buf_fini(&bytes);
-    return rc;
-}
-
-static int parse_file(struct pfl_orders *o, const char *name, struct pfl_span bytes)
-{
-    char why[PFL_ORDER_REASON_BYTES];
-    char right_name[NAME_BYTES] = "";
-    struct pfl_host_order *order;
-    ProtobufCMessage *message;
-    Perfleet__HostOrder *kept;
-    bool is_new;
-    int rc = pfl_proto_unpack(&perfleet__host_order__descriptor, bytes, &message);
-
-    if (rc != 0)
-        return rc;
-    kept = (Perfleet__HostOrder *)message;
-    if (kept->orderer != NULL && kept->order != NULL && kept->order->name != NULL)
-        put_file_name(kept, right_name);
-    if (strcmp(name, right_name) != 0) {
-        pfl_proto_free(message);
-        return PFL_EPARSE;
-    }
-    return pfl_order_book_put(&o->book, kept, why, &order, &is_new);
-}
-
-/* One that makes no sense, or is another user's, is removed. */
-static int read_file(struct pfl_orders *o, const char *name, uint8_t *room)
-{
-    int fd = openat(o->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat st;
-    ssize_t len = -1;
-    int rc = PFL_EPARSE;
-
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
-        st.st_uid == geteuid() && st.st_size <= (off_t)PFL_ORDER_FILE_BYTES)
-        len = read(fd, room, PFL_ORDER_FILE_BYTES);
-    if (fd >= 0)
-        (void)close(fd);
-    if (len > 0)
-        rc = parse_file(o, name, pfl_span_of(room, (size_t)len));
-    if (rc == 0 || rc == PFL_ENOMEM)
-        return rc;
-    if (rc == PFL_EPERM)
-        return 0; /* the role permits it no more: the collector puts it again, or removes it */
-    pfl_log_warn("order-not-restored", "file=%s reason=\"%s\"", pfl_log_quote_str(name),
-                 pfl_err_str(rc));
-    (void)unlinkat(o->dir, name, 0);
-    return 0;
-}
-
-static int read_folder(struct pfl_orders *o)
-{
-    DIR *dir = opendir(o->conf.dir);
-    uint8_t *room = pfl_mem_alloc(PFL_ORDER_FILE_BYTES);
-    const struct dirent *entry;
-    int rc = room != NULL ? 0 : PFL_ENOMEM;
-
-    if (dir == NULL)
-        rc = PFL_EIO;
-    while (rc == 0 && (entry = readdir(dir)) != NULL) {
-        size_t len = strlen(entry->d_name);
-
-        if (entry->d_name[0] != '.' && len > strlen(PFL_SEGMENT_ORDER_SUFFIX) &&
-            strcmp(entry->d_name + len - strlen(PFL_SEGMENT_ORDER_SUFFIX),
-                   PFL_SEGMENT_ORDER_SUFFIX) == 0)
-            rc = read_file(o, entry->d_name, room);
-    }
-    if (dir != NULL)
-        (void)closedir(dir);
-    pfl_mem_free(room);
-    return rc;
-}
-
 /* ---- sessions ---- */
 
 static void finish(struct pfl_orders *o)
@@ -245,7 +108,7 @@ static void finish(struct pfl_orders *o)
     if (!o->is_closing || o->is_timer_open || !pfl_list_is_empty(&o->sessions))
         return;
     pfl_order_book_fini(&o->book);
-    (void)close(o->dir);
+    pfl_order_files_close(&o->files);
     o->conf.on_closed(o->conf.user);
     pfl_mem_free(o);
 }
@@ -359,7 +222,7 @@ static int on_fence(void *user, const struct pfl_rpc_reply *reply)
     if (!order->kept->has_begun_unix_ms) {
         order->kept->has_begun_unix_ms = 1;
         order->kept->begun_unix_ms = now_unix_ms();
-        (void)!keep(s->orders, order);
+        (void)!pfl_order_files_keep(&s->orders->files, order->kept);
     }
     return 0;
 }
@@ -495,7 +358,7 @@ static void look_at(struct pfl_orders *o, struct pfl_host_order *order)
     pfl_order_choice(order, now_unix_ms(), &choice);
     if (choice.state == ENDED && !order->kept->is_done) {
         order->kept->has_is_done = order->kept->is_done = 1;
-        (void)!keep(o, order);
+        (void)!pfl_order_files_keep(&o->files, order->kept);
     }
     if (s != NULL && (choice.state != RUNNING || s->generation != order->kept->generation ||
                       !pfl_segments_has_room(o->conf.segments)))
@@ -545,7 +408,7 @@ int pfl_orders_put(struct pfl_orders *self, Perfleet__HostOrder *order, char *re
     if (rc != 0)
         return rc;
     set_quota(self, in_book);
-    rc = keep(self, in_book);
+    rc = pfl_order_files_keep(&self->files, in_book->kept);
     if (rc != 0) {
         (void)snprintf(ret_why, PFL_ORDER_REASON_BYTES,
                        "the host's agent cannot keep the order on its disk");
@@ -570,14 +433,12 @@ int pfl_orders_remove(struct pfl_orders *self, const char *collector, const char
 {
     struct pfl_host_order *order = pfl_order_book_find(&self->book, orderer, name);
     struct session *s = find_session(self, orderer, name);
-    char file[NAME_BYTES];
 
     if (order == NULL)
         return PFL_ENOENT;
     if (strcmp(order->kept->collector, collector) != 0)
         return PFL_EPERM;
-    put_file_name(order->kept, file);
-    (void)unlinkat(self->dir, file, 0);
+    pfl_order_files_remove(&self->files, order->kept);
     pfl_log_info("order-removed", "orderer=%s name=%s", orderer, name);
     pfl_order_book_remove(&self->book, order);
     if (s != NULL)
@@ -641,12 +502,12 @@ int pfl_orders_open(const struct pfl_orders_conf *conf, struct pfl_orders **ret_
         return PFL_ENOMEM;
     o->conf = *conf;
     pfl_list_init(&o->sessions);
-    o->dir = open(conf->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rc = o->dir >= 0 ? read_folder(o) : PFL_EIO;
+    rc = pfl_order_files_open(&o->files, conf->dir);
+    if (rc == 0)
+        rc = pfl_order_files_read(&o->files, &o->book);
     if (rc != 0) {
         pfl_order_book_fini(&o->book);
-        if (o->dir >= 0)
-            (void)close(o->dir);
+        pfl_order_files_close(&o->files);
         pfl_mem_free(o);
         return rc;
     }
