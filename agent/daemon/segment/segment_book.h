@@ -17,7 +17,10 @@
 #define PFL_SEGMENT_HASH_BYTES 32u    /* of SHA-256 */
 #define PFL_SEGMENTS_MAX       65536u /* segments and gaps */
 #define PFL_SEGMENT_RUNS_MAX   4096u  /* of which something is on the disk */
-#define PFL_SEGMENT_NUMBER_MAX 999999999u
+/* Copies of rings, each a run: further ones are not made. */
+#define PFL_SEGMENT_COPIES_MAX      3072u
+#define PFL_SEGMENT_COPIES_OF_ORDER 1024u
+#define PFL_SEGMENT_NUMBER_MAX      999999999u
 
 struct pfl_segment_quota {
     uint64_t max_bytes; /* 0: none */

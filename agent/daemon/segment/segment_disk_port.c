@@ -122,6 +122,11 @@ static int write_all(int fd, struct pfl_span bytes)
             return read_error();
         at += (size_t)n;
     }
+    return 0;
+}
+
+static int sync_file(int fd)
+{
     return fsync(fd) == 0 ? 0 : read_error();
 }
 
@@ -141,6 +146,8 @@ int pfl_segment_disk_write(int dir, const struct pfl_segment_name *name, struct 
     if (fd < 0)
         return read_error();
     rc = write_all(fd, bytes);
+    if (rc == 0)
+        rc = sync_file(fd);
     (void)close(fd);
     if (rc == 0 && (renameat(dir, half_path, dir, path) != 0 || fsync(dir) != 0))
         rc = read_error();
@@ -222,10 +229,33 @@ int pfl_segment_disk_hash(int dir, const struct pfl_segment_name *name, struct p
             pfl_sha256_add(sha256, pfl_span_of(part, len));
         bytes += len;
     } while (rc == 0 && len == sizeof(part));
+    if (rc == 0)
+        rc = sync_file(fd);
     (void)close(fd);
     hash_rc = pfl_sha256_end(sha256, ret_hash);
     *ret_bytes = bytes;
     return rc != 0 ? rc : hash_rc;
+}
+
+int pfl_segment_disk_append(int dir, const struct pfl_segment_name *name, struct pfl_span bytes)
+{
+    char path[PFL_SEGMENT_NAME_BYTES];
+    struct stat st;
+    int rc;
+    int fd;
+
+    if (!pfl_segment_disk_has_room(dir))
+        return PFL_ELIMIT;
+    pfl_segment_name_put(name, path);
+    fd = openat(dir, path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                0600);
+    if (fd < 0)
+        return read_error();
+    rc = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 && st.st_uid == geteuid()
+             ? write_all(fd, bytes)
+             : PFL_EPERM;
+    (void)close(fd);
+    return rc;
 }
 
 bool pfl_segment_disk_stat(int dir, const struct pfl_segment_name *name, uint64_t *ret_bytes,

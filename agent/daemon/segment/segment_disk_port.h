@@ -3,7 +3,7 @@
  * Files of the segments' folder, step by step. Blocks; for any thread: allocates nothing.
  *
  *     ID.run              note of a run (perfleet.Segment without a number)
- *     ID.pftrace.NNNNNN   a segment, and ID.pftrace.index: perfleetd's
+ *     ID.pftrace.NNNNNN   a segment, and ID.pftrace.index: perfleetd's; of a copy ours
  *     ID.NNNNNN.segment   its note: from then on it exists
  *     ID.NNNNNN.released  the same, released: tells up to where the run's numbers are known
  */
@@ -50,7 +50,12 @@ struct pfl_segment_part {
 /* PFL_ENOENT; PFL_EPERM: a file, but not such a one (a link, a device, another user's); PFL_EIO. */
 PFL_MUST_USE int pfl_segment_disk_read(int dir, const struct pfl_segment_part *part,
                                        size_t *ret_len);
-/* Size and hash. Errors as of read, and PFL_ENOMEM. */
+/* Appends to a file of this process's user, which is made if it is not there; not synced.
+ * PFL_ELIMIT: the disk is full; PFL_EPERM as of read; PFL_EIO. */
+PFL_MUST_USE int pfl_segment_disk_append(int dir, const struct pfl_segment_name *name,
+                                         struct pfl_span bytes);
+/* Size and hash; syncs the file, so that a note never outlives its trace. Errors as of read, and
+ * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_segment_disk_hash(int dir, const struct pfl_segment_name *name,
                                        struct pfl_sha256 *sha256, uint64_t *ret_bytes,
                                        uint8_t ret_hash[PFL_SEGMENT_HASH_BYTES]);

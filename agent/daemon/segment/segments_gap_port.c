@@ -83,7 +83,7 @@ static void on_gap(struct pfl_segments_op *op)
         return;
     }
     if (op->entry.last >= r->next) {
-        r->has_end |= r->line.number == r->next && r->line.reason == PERFLEET__SEGMENT__REASON__END;
+        r->has_end |= r->line.number == r->next && pfl_segments_is_end(r->line.reason);
         r->next = op->entry.last + 1;
     }
     count_removed(op);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The folder of segments, for its files alone. segments_folder_port.c reads the folder at the
- * start, segments_give_port.c serves collectors; both use segments_port.c, which has the rest.
+ * start, segments_give_port.c serves collectors, segments_copy_port.c writes copies of rings; all
+ * use segments_port.c, which has the rest.
  */
 #ifndef PFL_AGENT_SEGMENTS_IMPL_H
 #define PFL_AGENT_SEGMENTS_IMPL_H
@@ -28,6 +29,7 @@ struct pfl_segments_run {
     uint64_t index_at;            /* read up to there */
     struct pfl_segment_line line; /* the one that is taken */
     uint32_t next;                /* number */
+    uint8_t gap_why;              /* of a copy that failed: what its line becomes; 0: a segment */
     uint32_t marker;              /* the number of its RELEASED file; 0: none. The thread's */
     uint64_t end_boot_ns;         /* of the last segment */
     uint64_t end_unix_ns;
@@ -97,6 +99,14 @@ struct pfl_segment_name pfl_segments_name_of(enum pfl_segment_file file, const c
 int pfl_segments_remove_file(struct pfl_segments *self, enum pfl_segment_file file, const char *id,
                              uint32_t number);
 void pfl_segments_tell_changed(struct pfl_segments *self);
+
+/* Takes what is known of the run. */
+void pfl_segments_pump(struct pfl_segments_run *run);
+/* Whether nothing follows a segment that ended so. */
+static inline bool pfl_segments_is_end(Perfleet__Segment__Reason reason)
+{
+    return reason == PERFLEET__SEGMENT__REASON__END || reason == PERFLEET__SEGMENT__REASON__COPY;
+}
 
 /* In the thread: the one RELEASED file that the run keeps; 0: none. */
 void pfl_segments_set_marker(struct pfl_segments_run *run, uint32_t number);

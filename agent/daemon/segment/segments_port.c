@@ -27,18 +27,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/ulid.h"
 #include "proto/unpack.h"
 
 #define TICK_MS     1000u
 #define INDEX_BYTES 16384u
 #define NS_PER_MS   UINT64_C(1000000)
 
-static void pump(struct pfl_segments_run *r);
 static void enforce(struct pfl_segments *s);
 
 static void on_gap_made(struct pfl_segments_run *r)
 {
-    pump(r);
+    pfl_segments_pump(r);
     enforce(r->s);
 }
 
@@ -214,9 +214,9 @@ static void run_forget(struct pfl_work *work)
 
     op->rc = pfl_segments_remove_file(op->s, PFL_SEGMENT_FILE_INDEX, op->entry.id, 0);
     if (op->rc == 0)
-        pfl_segments_set_marker(op->run, 0);
-    if (op->rc == 0)
         op->rc = pfl_segments_remove_file(op->s, PFL_SEGMENT_FILE_RUN, op->entry.id, 0);
+    if (op->rc == 0) /* last: without it a run would look as if it had had no segment */
+        pfl_segments_set_marker(op->run, 0);
 }
 
 static void on_forgotten(struct pfl_segments_op *op)
@@ -309,12 +309,29 @@ static void run_take(struct pfl_work *work)
         pfl_segments_set_marker(op->run, 0);
 }
 
+/* A copy of which there is nothing. */
+static void take_failed_copy(struct pfl_segments_run *r, const struct pfl_segment_entry *entry,
+                             uint8_t why)
+{
+    r->line = (struct pfl_segment_line){.number = r->next,
+                                        .begin_ns = entry->begin_boot_ns,
+                                        .end_ns = entry->end_boot_ns,
+                                        .reason = PERFLEET__SEGMENT__REASON__COPY};
+    r->gap_why = why;
+    r->is_kept_back = false;
+    pfl_segments_pump(r);
+}
+
 /* There is no such file: it is a gap if the index says that there was one. */
 static void on_untaken(struct pfl_segments_run *r, struct pfl_segments_op *op)
 {
     bool is_gone = op->rc == PFL_ENOENT || op->rc == PFL_EPERM;
 
     r->is_kept_back = true;
+    if (is_gone && op->is_last && r->note->trigger != NULL && r->next == 1) {
+        take_failed_copy(r, &op->entry, PERFLEET__SEGMENT_GAP__WHY__SERVICE_DIED);
+        return;
+    }
     if (is_gone && op->is_last) {
         r->state = PFL_SEGMENTS_RUN_OVER;
         r->is_kept_back = false;
@@ -346,13 +363,28 @@ static void on_taken(struct pfl_segments_op *op)
     r->next = op->entry.number + 1;
     r->end_boot_ns = op->entry.end_boot_ns;
     r->end_unix_ns = op->entry.end_unix_ns;
-    r->has_end = r->line.reason == PERFLEET__SEGMENT__REASON__END && !op->is_last;
+    r->has_end = pfl_segments_is_end(r->line.reason) && !op->is_last;
     r->line.number = 0;
     s->figures.taken++;
     s->figures.taken_bytes += op->entry.bytes;
     pfl_segments_tell_changed(s);
     enforce(s);
-    pump(r);
+    pfl_segments_pump(r);
+}
+
+static struct pfl_segment_entry entry_of(const struct pfl_segments_run *r,
+                                         const struct pfl_segment_line *line)
+{
+    struct pfl_segment_entry entry = {.number = line->number,
+                                      .last = line->number,
+                                      .begin_boot_ns = line->begin_ns,
+                                      .end_boot_ns = line->end_ns,
+                                      .begin_unix_ns = to_unix_ns(r, line->begin_ns)};
+
+    /* Not a second look at the clocks: an end before the begin is refused by collectors. */
+    entry.end_unix_ns = entry.begin_unix_ns + (line->end_ns - line->begin_ns);
+    memcpy(entry.id, r->id, sizeof(entry.id));
+    return entry;
 }
 
 static int take(struct pfl_segments_run *r, const struct pfl_segment_line *line, bool is_last)
@@ -367,14 +399,7 @@ static int take(struct pfl_segments_run *r, const struct pfl_segment_line *line,
         return rc;
     op->run = r;
     op->is_last = is_last;
-    op->entry = (struct pfl_segment_entry){.number = line->number,
-                                           .last = line->number,
-                                           .begin_boot_ns = line->begin_ns,
-                                           .end_boot_ns = line->end_ns,
-                                           .begin_unix_ns = to_unix_ns(r, line->begin_ns)};
-    /* Not a second look at the clocks: an end before the begin is refused by collectors. */
-    op->entry.end_unix_ns = op->entry.begin_unix_ns + (line->end_ns - line->begin_ns);
-    memcpy(op->entry.id, r->id, sizeof(op->entry.id));
+    op->entry = entry_of(r, line);
     note.has_reason = 1;
     note.reason = line->reason;
     note.has_unresolved = 1;
@@ -442,16 +467,30 @@ static bool is_settled(const struct pfl_segments_run *r)
            uv_now(r->s->conf.loop) - r->quiet_since_ms >= r->s->conf.settle_ms;
 }
 
-/* What can be done with what is known of the run. */
-static void pump(struct pfl_segments_run *r)
+/* A line of the index, or of a copy. */
+static void take_line(struct pfl_segments_run *r)
+{
+    struct pfl_segment_entry entry = entry_of(r, &r->line);
+    int rc;
+
+    if (r->gap_why == 0)
+        rc = take(r, &r->line, false);
+    else if (r->s->is_removing)
+        rc = PFL_ESTATE; /* with the next tick */
+    else
+        rc = pfl_segments_make_gap(r, &entry, r->gap_why, on_gap_made);
+    if (rc != 0)
+        r->is_kept_back = true;
+}
+
+void pfl_segments_pump(struct pfl_segments_run *r)
 {
     if (r->is_busy || r->is_kept_back || r->s->is_closing || r->state == PFL_SEGMENTS_RUN_OVER)
         return;
     while (r->line.number != r->next && !r->is_index_broken && !r->has_end && parse_line(r))
         ;
     if (r->line.number == r->next && r->line.number != 0) {
-        if (take(r, &r->line, false) != 0)
-            r->is_kept_back = true;
+        take_line(r);
     } else if (r->has_end) {
         r->state = PFL_SEGMENTS_RUN_OVER;
         pfl_segments_forget_if_done(r);
@@ -507,7 +546,7 @@ static void on_scanned(struct pfl_segments_op *op)
     if (op->signature != r->signature || text.len != 0)
         r->quiet_since_ms = uv_now(r->s->conf.loop);
     r->signature = op->signature;
-    pump(r);
+    pfl_segments_pump(r);
 }
 
 static void scan(struct pfl_segments_run *r)
@@ -574,7 +613,7 @@ static void on_tick(uv_timer_t *timer)
         if (r->state == PFL_SEGMENTS_RUN_OVER)
             pfl_segments_forget_if_done(r);
         else if (r->line.number == r->next)
-            pump(r);
+            pfl_segments_pump(r);
         else
             scan(r);
     }
@@ -583,20 +622,24 @@ static void on_tick(uv_timer_t *timer)
 
 /* ---- a run from begin to end ---- */
 
-static void make_id(uint64_t unix_ms, char *dst)
+static void make_id(uint64_t unix_ms, char dst[PFL_ULID_BYTES])
 {
-    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    uint8_t random[16];
+    uint8_t random[PFL_ULID_RANDOM_BYTES];
 
     if (getrandom(random, sizeof(random), 0) != sizeof(random))
         memset(random, 0, sizeof(random)); /* does not happen; the folder knows what is there */
-    for (int i = 9; i >= 0; i--) {
-        dst[i] = digits[unix_ms & 31];
-        unix_ms >>= 5;
-    }
-    for (int i = 0; i < 16; i++)
-        dst[10 + i] = digits[random[i] & 31];
-    dst[PFL_SEGMENT_ID_BYTES - 1] = '\0';
+    pfl_ulid_write(unix_ms, random, dst);
+}
+
+/* A copy leaves room for sessions, and for the copies of other orders. */
+static bool has_room_for_copy(const struct pfl_segments *s, const Perfleet__Segment *note)
+{
+    unsigned of_order = 0;
+
+    for (size_t i = 0; i < s->book.runs_len; i++)
+        of_order += strcmp(s->book.runs[i].orderer, note->orderer) == 0 &&
+                    strcmp(s->book.runs[i].order, note->order) == 0;
+    return s->book.runs_len < PFL_SEGMENT_COPIES_MAX && of_order < PFL_SEGMENT_COPIES_OF_ORDER;
 }
 
 /* The loop waits for the disk, once a run. */
@@ -637,6 +680,8 @@ int pfl_segments_begin_run(struct pfl_segments *self, Perfleet__Segment *note,
     struct pfl_segments_run *r;
     int rc;
 
+    if (note->trigger != NULL && !has_room_for_copy(self, note))
+        return PFL_ELIMIT;
     make_id(pfl_clock_now_ns(PFL_CLOCK_REALTIME) / NS_PER_MS, id);
     note->incarnation = id;
     note->boot_id = self->boot_id;
@@ -683,6 +728,11 @@ void pfl_segments_set_quota(struct pfl_segments *self, const char *orderer, cons
         if (strcmp(r->orderer, orderer) == 0 && strcmp(r->order, order) == 0)
             r->quota = *quota;
     }
+}
+
+uint64_t pfl_segments_get_quota_bytes(const struct pfl_segments *self)
+{
+    return self->book.quota.max_bytes;
 }
 
 bool pfl_segments_has_room(const struct pfl_segments *self)

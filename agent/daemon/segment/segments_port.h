@@ -47,7 +47,7 @@ void pfl_segments_close(struct pfl_segments *self);
 /* ---- runs ---- */
 
 /* A new run: `note` has everything that its segments have in common; its incarnation is set here
- * (`ret_id`). PFL_ELIMIT: too many runs, or the disk is full; PFL_EIO, PFL_ENOMEM. */
+ * (`ret_id`). PFL_ELIMIT: too many runs or copies, or the disk is full; PFL_EIO, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_segments_begin_run(struct pfl_segments *self, Perfleet__Segment *note,
                                         const struct pfl_segment_quota *quota,
                                         char ret_id[PFL_SEGMENT_ID_BYTES]);
@@ -58,18 +58,44 @@ void pfl_segments_get_path(const struct pfl_segments *self, const char *id, char
 /* The quota of an order, also of its earlier runs. */
 void pfl_segments_set_quota(struct pfl_segments *self, const char *orderer, const char *order,
                             const struct pfl_segment_quota *quota);
+/* Of all; 0: none. */
+uint64_t pfl_segments_get_quota_bytes(const struct pfl_segments *self);
 /* Is there room on the disk for a run? */
 bool pfl_segments_has_room(const struct pfl_segments *self);
 /* Copied; kept for segments of this boot. */
 void pfl_segments_add_clock(struct pfl_segments *self, const Perfleet__ClockPoint *point);
-
-/* ---- for collectors ---- */
 
 struct pfl_segments_result {
     int rc;                /* 0, PFL_ENOENT, PFL_ESTATE (other bytes or a grown gap), PFL_EIO */
     struct pfl_span bytes; /* of a read: data; of a list: notes, each behind its u32 length */
     bool has_more;         /* of a list */
 };
+
+/* ---- copies: runs of one segment that this process writes; their notes have a trigger ---- */
+
+struct pfl_segments_part {
+    const char *id;        /* of the run; borrowed during the call */
+    struct pfl_buf *bytes; /* the content is taken */
+    void (*done)(void *user, const struct pfl_segments_result *result);
+    void *user;
+};
+
+/* Appends to the segment. `done` follows from the loop, except after cancel: PFL_ELIMIT: the disk
+ * is full; PFL_EPERM, PFL_EIO. One at a time. PFL_ENOENT: there is no such run; PFL_ENOMEM,
+ * PFL_EIO: nothing follows. */
+PFL_MUST_USE int pfl_segments_append(struct pfl_segments *self,
+                                     const struct pfl_segments_part *part,
+                                     struct pfl_segments_op **ret_op);
+
+struct pfl_segments_copy_end {
+    uint64_t begin_boot_ns; /* of what is in the copy */
+    uint64_t end_boot_ns;
+    uint8_t why; /* 0: it is whole; SEGMENT_GAP__...: it is given up, and becomes a gap */
+};
+void pfl_segments_end_copy(struct pfl_segments *self, const char *id,
+                           const struct pfl_segments_copy_end *end);
+
+/* ---- for collectors ---- */
 
 /* What a collector asks for; it sees what is its own alone. */
 struct pfl_segments_ask {

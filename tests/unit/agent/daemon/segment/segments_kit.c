@@ -120,6 +120,51 @@ void kit_begin_run(struct kit *kit, const char *order, char *ret_id)
     assert_int_equal(pfl_segments_begin_run(kit->segments, &note, &quota, ret_id), 0);
 }
 
+int kit_begin_copy(struct kit *kit, const char *order, const char *trigger, char *ret_id)
+{
+    Perfleet__Segment note = PERFLEET__SEGMENT__INIT;
+    Perfleet__SegmentTrigger raised = PERFLEET__SEGMENT_TRIGGER__INIT;
+    struct pfl_segment_quota quota = {.max_bytes = 0};
+    char orderer[] = "ann";
+    char collector[] = KIT_COLLECTOR;
+    char name[64];
+    char trigger_name[64];
+
+    (void)snprintf(name, sizeof(name), "%s", order);
+    (void)snprintf(trigger_name, sizeof(trigger_name), "%s", trigger);
+    raised.name = trigger_name;
+    note.orderer = orderer;
+    note.order = name;
+    note.collector = collector;
+    note.trigger = &raised;
+    return pfl_segments_begin_run(kit->segments, &note, &quota, ret_id);
+}
+
+static void on_appended(void *user, const struct pfl_segments_result *result)
+{
+    assert_int_equal(result->rc, 0);
+    *(bool *)user = true;
+}
+
+void kit_copy(struct kit *kit, const char *order, const char *trigger, const char *text,
+              char *ret_id)
+{
+    struct pfl_segments_copy_end end = {.begin_boot_ns = 1000, .end_boot_ns = 2000};
+    struct pfl_segments_op *op;
+    struct pfl_buf bytes;
+    bool is_written = false;
+    struct pfl_segments_part part = {
+        .id = ret_id, .bytes = &bytes, .done = on_appended, .user = &is_written};
+
+    assert_int_equal(kit_begin_copy(kit, order, trigger, ret_id), 0);
+    pfl_buf_init(&bytes, 1 << 16);
+    assert_int_equal(pfl_buf_append(&bytes, text, strlen(text)), 0);
+    assert_int_equal(pfl_segments_append(kit->segments, &part, &op), 0);
+    while (!is_written)
+        kit_turn(kit);
+    pfl_segments_end_copy(kit->segments, ret_id, &end);
+}
+
 static void append(const char *path, const char *text)
 {
     FILE *file = fopen(path, "a");
@@ -174,6 +219,8 @@ static void add_note(struct wait *wait, struct pfl_span bytes)
                               .bytes = segment->bytes,
                               .reason = (int)segment->reason};
     (void)snprintf(note->id, sizeof(note->id), "%s", segment->incarnation);
+    if (segment->trigger != NULL)
+        (void)snprintf(note->trigger, sizeof(note->trigger), "%s", segment->trigger->name);
     if (segment->gap != NULL) {
         note->is_gap = true;
         note->last = segment->gap->last;

@@ -25,6 +25,11 @@ void kit_wait(struct kit *kit, bool (*is_so)(struct kit *kit));
 void kit_turn(struct kit *kit);
 
 void kit_begin_run(struct kit *kit, const char *order, char *ret_id);
+/* Of a copy of a ring, for this trigger. The code of begin_run. */
+int kit_begin_copy(struct kit *kit, const char *order, const char *trigger, char *ret_id);
+/* A whole copy: begun, written, ended. */
+void kit_copy(struct kit *kit, const char *order, const char *trigger, const char *text,
+              char *ret_id);
 /* As perfleetd does: the file, then (reason not NULL) the line. */
 void kit_write_segment(const struct kit *kit, const char *id, uint32_t number, const char *text,
                        const char *reason);
@@ -40,6 +45,7 @@ struct kit_note {
     uint64_t begin_unix_ns;
     uint64_t end_unix_ns;
     uint8_t sha256[32];
+    char trigger[64];
 };
 /* All that is given out; returns how many. */
 size_t kit_list(struct kit *kit, const char *collector, bool is_newest_first, struct kit_note *dst,

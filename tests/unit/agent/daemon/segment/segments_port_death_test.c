@@ -21,7 +21,7 @@
 #include "tests/unit/agent/daemon/segment/segments_kit.h"
 
 #define ROUNDS          60
-#define RUNS_MAX        (ROUNDS + 2)
+#define RUNS_MAX        3000u /* of each round, and its copies */
 #define NUMBERS_MAX     4000u
 #define KILL_MAX_US     60000u
 #define FIRST_REPORT_MS 120000
@@ -31,11 +31,13 @@ struct word {
     char id[PFL_SEGMENT_ID_BYTES];
     uint32_t number;
     uint32_t last;
+    bool is_copy;
 };
 
 struct model {
     char id[PFL_SEGMENT_ID_BYTES];
     uint32_t highest;
+    bool is_copy;
     uint8_t is_given[NUMBERS_MAX];
     uint8_t is_released[NUMBERS_MAX];
 };
@@ -48,7 +50,10 @@ static struct kit kit;
 
 static void tell(int fd, char what, const struct kit_note *note)
 {
-    struct word word = {.what = what, .number = note->number, .last = note->last};
+    struct word word = {.what = what,
+                        .number = note->number,
+                        .last = note->last,
+                        .is_copy = strcmp(note->trigger, "boom") == 0};
 
     memcpy(word.id, note->id, sizeof(word.id));
     assert_int_equal(write(fd, &word, sizeof(word)), sizeof(word));
@@ -71,6 +76,7 @@ static size_t collect(int fd, bool takes_all)
 static void live(int fd)
 {
     char id[PFL_SEGMENT_ID_BYTES];
+    char copy[PFL_SEGMENT_ID_BYTES];
 
     kit_open(&kit, &(struct pfl_segment_quota){.max_bytes = 300});
     kit_begin_run(&kit, "web", id);
@@ -82,6 +88,8 @@ static void live(int fd)
         kit_turn(&kit);
         /* The file is there, its line is not. */
         kit_write_segment(&kit, id, n, "", "time");
+        if (n % 4 == 0)
+            kit_copy(&kit, "ring", "boom", text, copy);
         if (rand() % 4 == 0)
             (void)collect(fd, false);
     }
@@ -128,6 +136,9 @@ static void judge(const struct word *word)
     }
     if (word->last > m->highest)
         m->highest = word->last;
+    /* A copy has one segment or one gap, which tells the trigger. */
+    m->is_copy |= word->is_copy;
+    assert_true(!m->is_copy || (word->is_copy && m->highest == 1));
 }
 
 /* At any moment; in every second life not before it gave something out, however slow it is. */
@@ -173,6 +184,7 @@ static void run_child(unsigned seed, bool is_last)
 static void killed_at_any_moment_nothing_is_lost_or_repeated(void **state)
 {
     unsigned given = 0;
+    unsigned copies = 0;
 
     (void)state;
     kit_make_dir(&kit);
@@ -184,7 +196,9 @@ static void killed_at_any_moment_nothing_is_lost_or_repeated(void **state)
         for (uint32_t n = 1; n <= models[i].highest; n++)
             assert_true(models[i].is_given[n]);
         given += models[i].highest;
+        copies += models[i].is_copy;
     }
+    assert_true(copies > 0);
     assert_true(given >= ROUNDS / 2);
     kit_remove_dir(&kit);
 }

@@ -312,6 +312,97 @@ static void a_link_is_not_followed(void **state)
     kit_close(&kit);
 }
 
+static void a_copy_is_a_run_of_one_segment_that_tells_its_trigger(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+    char text[32];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_copy(&kit, "ring", "boom", "content", id);
+    wait_for(has_segments, 1);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 1);
+    assert_string_equal(notes[0].id, id);
+    assert_string_equal(notes[0].trigger, "boom");
+    assert_int_equal(notes[0].number, 1);
+    assert_int_equal(notes[0].reason, PERFLEET__SEGMENT__REASON__COPY);
+    assert_int_equal(kit_read(&kit, KIT_COLLECTOR, &notes[0], text, sizeof(text)), 0);
+    assert_string_equal(text, "content");
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+}
+
+static void a_copy_that_is_given_up_is_a_gap_that_tells_its_trigger(void **state)
+{
+    struct pfl_segments_copy_end end = {.why = PERFLEET__SEGMENT_GAP__WHY__QUOTA};
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_begin_copy(&kit, "ring", "boom", id), 0);
+    pfl_segments_end_copy(kit.segments, id, &end);
+    wait_for(has_gaps, 1);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 1);
+    assert_true(notes[0].is_gap);
+    assert_int_equal(notes[0].why, PERFLEET__SEGMENT_GAP__WHY__QUOTA);
+    assert_string_equal(notes[0].trigger, "boom");
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+}
+
+/* With a file it is LOST, without one it is a gap. */
+static void a_copy_whose_process_died_is_told_by_the_next_one(void **state)
+{
+    char with[PFL_SEGMENT_ID_BYTES];
+    char without[PFL_SEGMENT_ID_BYTES];
+    char path[160];
+    FILE *file;
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_begin_copy(&kit, "ring", "boom", with), 0);
+    assert_int_equal(kit_begin_copy(&kit, "ring", "boom", without), 0);
+    kit_close(&kit);
+    (void)snprintf(path, sizeof(path), "%s/%s.pftrace.000001", kit.dir, with);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs("half", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    kit_open(&kit, &no_quota);
+    wait_for(has_gaps, 1);
+    wait_for(has_segments, 1);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 2);
+    for (size_t i = 0; i < 2; i++) {
+        bool is_with = strcmp(notes[i].id, with) == 0;
+
+        assert_string_equal(notes[i].trigger, "boom");
+        assert_int_equal(notes[i].is_gap, !is_with);
+        if (is_with)
+            assert_int_equal(notes[i].reason, PERFLEET__SEGMENT__REASON__LOST);
+        else
+            assert_int_equal(notes[i].why, PERFLEET__SEGMENT_GAP__WHY__SERVICE_DIED);
+    }
+    kit_close(&kit);
+}
+
+static void copies_of_an_order_that_nobody_takes_have_a_maximum(void **state)
+{
+    struct pfl_segments_copy_end end = {.why = PERFLEET__SEGMENT_GAP__WHY__QUOTA};
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    for (unsigned i = 0; i < PFL_SEGMENT_COPIES_OF_ORDER; i++)
+        assert_int_equal(kit_begin_copy(&kit, "ring", "boom", id), 0);
+    assert_int_equal(kit_begin_copy(&kit, "ring", "boom", id), PFL_ELIMIT);
+    assert_int_equal(kit_begin_copy(&kit, "other", "boom", id), 0);
+    pfl_segments_end_copy(kit.segments, id, &end);
+    kit_begin_run(&kit, "ring", id); /* a session has its room */
+    kit_close(&kit);
+}
+
 static int open_and_close(void *arg)
 {
     struct pfl_segments_conf conf = {.dir = kit.dir, .boot_id = "0f0e"};
@@ -364,6 +455,10 @@ int main(void)
         TEST(nothing_in_the_folder_is_believed),
         TEST(an_index_that_makes_no_sense_is_read_no_further),
         TEST(a_link_is_not_followed),
+        TEST(a_copy_is_a_run_of_one_segment_that_tells_its_trigger),
+        TEST(a_copy_that_is_given_up_is_a_gap_that_tells_its_trigger),
+        TEST(a_copy_whose_process_died_is_told_by_the_next_one),
+        TEST(copies_of_an_order_that_nobody_takes_have_a_maximum),
         TEST(without_memory_it_does_not_open),
     };
 
