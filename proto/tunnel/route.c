@@ -5,9 +5,12 @@
  */
 #include "proto/tunnel/route.h"
 
+#include "base/ulid.h"
+
 #define HOSTS_PREFIX   PFL_TUNNEL_HOSTS_PATH "/"
 #define STREAMS_PREFIX "/streams/"
 #define ALARMS_PREFIX  "/alarms/"
+#define ORDERS_PREFIX  PFL_TUNNEL_ORDERS_PATH "/"
 #define RAISED_SUFFIX  "/raised"
 
 #define COLLECTORS_PREFIX PFL_TUNNEL_COLLECTORS_PATH "/"
@@ -116,6 +119,21 @@ static enum pfl_route_kind parse_alarm(const char *path, const char *method, boo
     return strcmp(method, "DELETE") == 0 && !is_raised ? PFL_ROUTE_ALARM_DROP : PFL_ROUTE_METHOD;
 }
 
+static enum pfl_route_kind parse_order(const char *path, const char *method, struct pfl_route *r)
+{
+    size_t len = strcspn(path, "/");
+
+    if (strcmp(path + len, RAISED_SUFFIX) != 0)
+        return PFL_ROUTE_NONE;
+    if (len >= sizeof(r->name))
+        return PFL_ROUTE_NAME;
+    memcpy(r->name, path, len);
+    r->name[len] = '\0';
+    if (!pfl_identity_is_name(r->name))
+        return PFL_ROUTE_NAME;
+    return strcmp(method, "PUT") == 0 ? PFL_ROUTE_ORDER_RAISED : PFL_ROUTE_METHOD;
+}
+
 static enum pfl_route_kind parse_host(const char *path, const char *method, struct pfl_route *r)
 {
     size_t len = strcspn(path, "/");
@@ -170,6 +188,8 @@ static enum pfl_route_kind parse_at_agent(const char *path, const char *method, 
         return parse_stream(path + strlen("/v1" STREAMS_PREFIX), method, false, r);
     if (strncmp(path, "/v1" ALARMS_PREFIX, strlen("/v1" ALARMS_PREFIX)) == 0)
         return parse_alarm(path + strlen("/v1" ALARMS_PREFIX), method, false, r);
+    if (strncmp(path, ORDERS_PREFIX, strlen(ORDERS_PREFIX)) == 0)
+        return parse_order(path + strlen(ORDERS_PREFIX), method, r);
     return find(agent_leaves, sizeof(agent_leaves) / sizeof(agent_leaves[0]), path, method);
 }
 
@@ -209,6 +229,7 @@ static const char *get_name(const struct pfl_h2_head *head, const char *field)
 static void parse_fields(const struct pfl_h2_head *head, struct pfl_route *r)
 {
     const char *stream = pfl_h2_head_get(head, PFL_TUNNEL_H_STREAM);
+    const char *trigger_id = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGER_ID);
 
     r->operator_name = get_name(head, PFL_TUNNEL_H_OPERATOR);
     r->collector = get_name(head, PFL_TUNNEL_H_COLLECTOR);
@@ -220,6 +241,7 @@ static void parse_fields(const struct pfl_h2_head *head, struct pfl_route *r)
     r->triggers = pfl_h2_head_get(head, PFL_TUNNEL_H_TRIGGERS);
     r->trigger = get_name(head, PFL_TUNNEL_H_TRIGGER);
     r->raised_at = get_name(head, PFL_TUNNEL_H_RAISED_AT);
+    r->trigger_id = trigger_id != NULL && pfl_ulid_is_valid(trigger_id) ? trigger_id : NULL;
     (void)pfl_h2_head_get_number(head, PFL_TUNNEL_H_RAISED_AGO, &r->raised_ago_ms);
     r->is_resume = pfl_h2_head_get(head, PFL_TUNNEL_H_RECEIVED) != NULL;
     r->has_offer = pfl_tunnel_offer_read(head, &r->offer);

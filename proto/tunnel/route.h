@@ -26,6 +26,7 @@ enum pfl_route_kind {
     PFL_ROUTE_ALARM_SET,
     PFL_ROUTE_ALARM_DROP,
     PFL_ROUTE_ALARM_RAISED, /* agents: its trigger was raised at another host */
+    PFL_ROUTE_ORDER_RAISED, /* the same, of an order's trigger */
     PFL_ROUTE_RAISE,        /* triggers, at the host's service */
     PFL_ROUTE_EVENTS,       /* agents */
     PFL_ROUTE_SPOOL,
@@ -52,8 +53,9 @@ struct pfl_route {
     const char *clock;         /* of CLOCK: for pfl_clock_report_read, not checked */
     const char *after;         /* of SPOOLS, not checked */
     const char *triggers;      /* a list, not checked */
-    const char *trigger;       /* of ALARM_RAISED: a name. NULL also: not a name */
+    const char *trigger;       /* of ALARM_RAISED, ORDER_RAISED: a name. NULL also: not a name */
     const char *raised_at;     /* the same, a host's */
+    const char *trigger_id;    /* of ORDER_RAISED: a ULID. NULL also: not one */
     uint64_t raised_ago_ms;    /* 0 without the field */
     bool is_resume;            /* its head has the number of received bytes */
     bool has_orderer;          /* there is such a field, of whatever value */
@@ -62,7 +64,7 @@ struct pfl_route {
     char host[PFL_IDENTITY_NAME_BYTES];      /* at a relay */
     char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of KILL and ROLE; of CONSUMER, or "" */
     char session[PFL_IDENTITY_NAME_BYTES];   /* of ALARM_SET, _DROP and _RAISED */
-    char name[PFL_IDENTITY_NAME_BYTES];      /* of COLLECTOR and SCOPE, at a relay */
+    char name[PFL_IDENTITY_NAME_BYTES]; /* of COLLECTOR and SCOPE, at a relay; of ORDER_RAISED */
 };
 
 /* The only reader of these fields; stream_request.h parses what only a new stream at an agent

@@ -24,6 +24,7 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_CLOCK_PATH    "/v1/clock"
 #define PFL_TUNNEL_STREAMS_PATH  "/v1/streams"
 #define PFL_TUNNEL_ALARMS_PATH   "/v1/alarms"
+#define PFL_TUNNEL_ORDERS_PATH   "/v1/orders" /* only at an agent */
 #define PFL_TUNNEL_TRIGGERS_PATH "/v1/triggers"
 #define PFL_TUNNEL_SPOOL_PATH    "/v1/spool"
 #define PFL_TUNNEL_EVENTS_PATH   "/v1/events" /* only at an agent */
@@ -69,6 +70,8 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 #define PFL_TUNNEL_H_TRIGGER    "perfleet-trigger"
 #define PFL_TUNNEL_H_RAISED_AT  "perfleet-raised-at"
 #define PFL_TUNNEL_H_RAISED_AGO "perfleet-raised-ago-ms"
+/* Of a trigger of an order: the event's id, a ULID. */
+#define PFL_TUNNEL_H_TRIGGER_ID "perfleet-trigger-id"
 /* In the answer to GET of the events: the current time of the clock of their at_ms. */
 #define PFL_TUNNEL_H_NOW         "perfleet-now-ms"
 #define PFL_TUNNEL_EVENTS_TYPE   "application/x-ndjson"

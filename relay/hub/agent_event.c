@@ -47,12 +47,22 @@ static void take_request(const json_t *event, enum pfl_agent_event_kind kind,
     h->kind = kind;
 }
 
+static bool take_order(const json_t *event, struct pfl_agent_event *h)
+{
+    const char *id = text_of(event, "id");
+
+    if (!pfl_ulid_is_valid(id) || !take_name(event, "order", h->order))
+        return false;
+    (void)snprintf(h->trigger_id, sizeof(h->trigger_id), "%s", id);
+    return true;
+}
+
 static void take_trigger(const json_t *event, struct pfl_agent_event *h)
 {
     const json_t *at = json_object_get(event, "at_ms");
 
-    if (!take_name(event, "operator", h->who) || !take_name(event, "session", h->session) ||
-        !take_name(event, "trigger", h->trigger))
+    if (!take_name(event, "operator", h->who) || !take_name(event, "trigger", h->trigger) ||
+        !(take_order(event, h) || take_name(event, "session", h->session)))
         return;
     h->has_at = json_is_integer(at) && json_integer_value(at) >= 0;
     h->at_ms = h->has_at ? (uint64_t)json_integer_value(at) : 0;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/bytes.h"
+#include "base/ulid.h"
 #include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
 #include "relay/hub/host_inventory.h"
@@ -32,8 +33,10 @@ struct pfl_agent_event {
     char stream[PFL_TUNNEL_STREAM_ID_BYTES]; /* of a request; "": without one */
     const char *method;                      /* of a request; static; "unknown": no known method */
     char detail[PFL_AGENT_EVENT_DETAIL_BYTES]; /* any bytes but NUL */
-    char session[PFL_IDENTITY_NAME_BYTES];     /* of a trigger */
+    char session[PFL_IDENTITY_NAME_BYTES];     /* of an alarm's trigger; "": it is an order's */
+    char order[PFL_IDENTITY_NAME_BYTES];       /* of an order's trigger; "": it is an alarm's */
     char trigger[PFL_IDENTITY_NAME_BYTES];
+    char trigger_id[PFL_ULID_BYTES]; /* of an order's trigger */
     bool has_at;
     uint64_t at_ms; /* the host's clock (PFL_TUNNEL_H_NOW) when it was raised */
     uint64_t count; /* of lost ones: 1 to PFL_AGENT_EVENT_LOST_MAX */

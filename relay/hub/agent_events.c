@@ -70,14 +70,20 @@ static void take_trigger(struct pfl_agent_events *l, const struct pfl_agent_even
     char detail[PFL_AUDIT_LOG_DETAIL_BYTES];
     struct pfl_trigger_log_entry r = {.ago_ms = ago_of(l, h, pfl_peer_table_get_now_ms(peers))};
 
-    (void)snprintf(detail, sizeof(detail), "session=%s trigger=%s", h->session, h->trigger);
+    if (h->order[0] != '\0')
+        (void)snprintf(detail, sizeof(detail), "order=%s trigger=%s id=%s", h->order, h->trigger,
+                       h->trigger_id);
+    else
+        (void)snprintf(detail, sizeof(detail), "session=%s trigger=%s", h->session, h->trigger);
     pfl_audit_context_write(&l->source, "trigger", 200,
                             &(struct pfl_audit_context_more){.detail = detail});
     /* An operator that may not use the reporting host does not get its triggers forwarded. */
-    if (!pfl_peer_table_may_see(peers, h->who, l->source.host))
+    if (!pfl_trigger_passing_may(peers, h->who, l->source.host, h->order[0] != '\0'))
         return;
     memcpy(r.operator_name, h->who, sizeof(r.operator_name));
     memcpy(r.session, h->session, sizeof(r.session));
+    memcpy(r.order, h->order, sizeof(r.order));
+    memcpy(r.id, h->trigger_id, sizeof(r.id));
     memcpy(r.trigger, h->trigger, sizeof(r.trigger));
     memcpy(r.host, l->source.host, sizeof(r.host));
     pfl_trigger_passing_raise(l->triggers, &r);

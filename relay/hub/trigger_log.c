@@ -16,7 +16,12 @@ static bool is_same_order(const struct pfl_trigger_log_entry *a,
                           const struct pfl_trigger_log_entry *b)
 {
     return strcmp(a->operator_name, b->operator_name) == 0 && strcmp(a->session, b->session) == 0 &&
-           strcmp(a->trigger, b->trigger) == 0;
+           strcmp(a->order, b->order) == 0 && strcmp(a->trigger, b->trigger) == 0;
+}
+
+static bool is_too_soon(const struct pfl_trigger_log_entry *before, uint64_t now_ms)
+{
+    return before->order[0] != '\0' && now_ms - before->taken_ms < PFL_TRIGGER_LOG_ORDER_MS;
 }
 
 /* May be before our clock began. */
@@ -72,7 +77,7 @@ bool pfl_trigger_log_add(struct pfl_trigger_log *self, const struct pfl_trigger_
     fresh.taken_ms = now_ms;
     if (fresh.ago_ms > PFL_TRIGGER_LOG_AGO_MAX)
         fresh.ago_ms = PFL_TRIGGER_LOG_AGO_MAX;
-    if (place != NULL && raised_ms(&fresh) <= raised_ms(place))
+    if (place != NULL && (raised_ms(&fresh) <= raised_ms(place) || is_too_soon(place, now_ms)))
         return false;
     if (place == NULL)
         place = make_room(self, fresh.host, now_ms);

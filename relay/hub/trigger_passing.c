@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
 #include "proto/h2/h2_call.h"
 #include "proto/tunnel/tunnel.h"
@@ -58,8 +59,12 @@ static struct passing *make(struct pfl_trigger_passing *all, struct pfl_hub_peer
     t->context.shell = all->peers->shell;
     (void)snprintf(t->context.who, sizeof(t->context.who), "%s", r->operator_name);
     (void)snprintf(t->context.host, sizeof(t->context.host), "%s", agent->host->name);
-    (void)snprintf(t->detail, sizeof(t->detail), "session=%s trigger=%s raised_at=%s", r->session,
-                   r->trigger, r->host);
+    if (r->order[0] != '\0')
+        (void)snprintf(t->detail, sizeof(t->detail), "order=%s trigger=%s raised_at=%s id=%s",
+                       r->order, r->trigger, r->host, r->id);
+    else
+        (void)snprintf(t->detail, sizeof(t->detail), "session=%s trigger=%s raised_at=%s",
+                       r->session, r->trigger, r->host);
     return t;
 }
 
@@ -70,11 +75,11 @@ static int start(struct passing *t, const struct pfl_trigger_log_entry *r,
     char role[PFL_ROLE_FIELD_BYTES];
     char path[PFL_IDENTITY_NAME_BYTES + 32];
     char ago[24];
-    struct pfl_h2_field fields[] = {{PFL_TUNNEL_H_OPERATOR, r->operator_name},
-                                    {PFL_TUNNEL_H_TRIGGER, r->trigger},
-                                    {PFL_TUNNEL_H_RAISED_AT, r->host},
-                                    {PFL_TUNNEL_H_RAISED_AGO, ago},
-                                    {PFL_TUNNEL_H_ROLE, role}};
+    struct pfl_h2_field fields[6] = {{PFL_TUNNEL_H_OPERATOR, r->operator_name},
+                                     {PFL_TUNNEL_H_TRIGGER, r->trigger},
+                                     {PFL_TUNNEL_H_RAISED_AT, r->host},
+                                     {PFL_TUNNEL_H_RAISED_AGO, ago}};
+    bool is_order = r->order[0] != '\0';
     struct pfl_h2_call_conf call = {.method = "PUT",
                                     .path = path,
                                     .fields = fields,
@@ -84,12 +89,31 @@ static int start(struct passing *t, const struct pfl_trigger_log_entry *r,
                                     .user = t};
     uint64_t now_ms = pfl_peer_table_get_now_ms(t->all->peers);
 
-    (void)snprintf(path, sizeof(path), PFL_TUNNEL_ALARMS_PATH "/%s/raised", r->session);
+    (void)snprintf(path, sizeof(path), "%s/%s/raised",
+                   is_order ? PFL_TUNNEL_ORDERS_PATH : PFL_TUNNEL_ALARMS_PATH,
+                   is_order ? r->order : r->session);
     (void)snprintf(ago, sizeof(ago), "%llu",
                    (unsigned long long)pfl_trigger_log_get_ago_ms(r, now_ms));
     pfl_role_write(role_of_operator, role);
-    call.fields_len += role[0] != '\0';
+    if (is_order)
+        fields[call.fields_len++] = (struct pfl_h2_field){PFL_TUNNEL_H_TRIGGER_ID, r->id};
+    if (role[0] != '\0')
+        fields[call.fields_len++] = (struct pfl_h2_field){PFL_TUNNEL_H_ROLE, role};
     return pfl_h2_call_start(pfl_peer_table_get_h2(t->agent), &call, NULL);
+}
+
+static bool is_allowed(const struct pfl_policy_decision *decision, bool is_order)
+{
+    return decision->is_allowed && (!is_order || pfl_policy_gives(decision, ROLE__ORDER));
+}
+
+bool pfl_trigger_passing_may(const struct pfl_peer_table *peers, const char *operator_name,
+                             const char *host, bool is_order)
+{
+    struct pfl_policy_decision decision;
+
+    pfl_peer_table_decide(peers, operator_name, host, &decision);
+    return is_allowed(&decision, is_order);
 }
 
 /* False: it is to be tried again. */
@@ -100,7 +124,7 @@ static bool pass(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent,
     struct passing *t;
 
     pfl_peer_table_decide(self->peers, r->operator_name, agent->host->name, &decision);
-    if (!decision.is_allowed || strcmp(agent->host->name, r->host) == 0)
+    if (!is_allowed(&decision, r->order[0] != '\0') || strcmp(agent->host->name, r->host) == 0)
         return true;
     t = make(self, agent, r);
     if (t == NULL || start(t, r, decision.role) != 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Forwards a trigger that one host raised to every other host that its operator may use, also to
- * those that connect within ten minutes; hosts that have the alarm make their copy. A core.
+ * those that connect within ten minutes; hosts that have the alarm, or the order, make their copy.
+ * A core.
  */
 #ifndef PFL_RELAY_HUB_TRIGGER_PASSING_H
 #define PFL_RELAY_HUB_TRIGGER_PASSING_H
@@ -18,6 +19,11 @@ void pfl_trigger_passing_init(struct pfl_trigger_passing *self, struct pfl_peer_
 /* Takes a trigger that a host raised (trigger_log.h), and forwards it. */
 void pfl_trigger_passing_raise(struct pfl_trigger_passing *self,
                                const struct pfl_trigger_log_entry *raised);
+/* Whether triggers of the operator count that are raised at this host: of an alarm if the operator
+ * may use it, of an order if the operator may order there. They are forwarded to such hosts alone.
+ */
+bool pfl_trigger_passing_may(const struct pfl_peer_table *peers, const char *operator_name,
+                             const char *host, bool is_order);
 /* Sends this agent the triggers that it has not got yet, one after the other. Legal at any time. */
 void pfl_trigger_passing_next(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent);
 

@@ -139,6 +139,11 @@ static void alarms_and_events(void **state)
     assert_int_equal(kind_of("PUT", "/v1/alarms/ring", false), PFL_ROUTE_ALARM_SET);
     assert_int_equal(kind_of("DELETE", "/v1/alarms/ring", false), PFL_ROUTE_ALARM_DROP);
     assert_int_equal(kind_of("PUT", "/v1/alarms/ring/raised", false), PFL_ROUTE_ALARM_RAISED);
+    assert_int_equal(kind_of("PUT", "/v1/orders/ring/raised", false), PFL_ROUTE_ORDER_RAISED);
+    assert_int_equal(kind_of("GET", "/v1/orders/ring/raised", false), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("PUT", "/v1/orders/ring", false), PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("PUT", "/v1/orders/../raised", false), PFL_ROUTE_NAME);
+    assert_int_equal(kind_of("PUT", "/v1/orders/ring/raised", true), PFL_ROUTE_NONE);
     assert_int_equal(kind_of("GET", "/v1/events", false), PFL_ROUTE_EVENTS);
 
     /* What relays alone ask of agents, and names that are none. */
@@ -246,6 +251,10 @@ static void the_fields_of_triggers_are_read(void **state)
     assert_int_equal(r.raised_ago_ms, 1234);
     assert_null(r.operator_name);
     assert_null(r.role);
+    assert_null(r.trigger_id);
+    add(head, PFL_TUNNEL_H_TRIGGER_ID, "01J0000000000000000000000A");
+    pfl_route_parse(head, PFL_ROUTE_AT_AGENT, &r);
+    assert_string_equal(r.trigger_id, "01J0000000000000000000000A");
 }
 
 static void fields_that_cannot_be_names_are_none(void **state)
@@ -258,6 +267,7 @@ static void fields_that_cannot_be_names_are_none(void **state)
     add(head, PFL_TUNNEL_H_TRIGGER, "");
     add(head, PFL_TUNNEL_H_RAISED_AT, "a/b");
     add(head, PFL_TUNNEL_H_RAISED_AGO, "soon");
+    add(head, PFL_TUNNEL_H_TRIGGER_ID, "01j0000000000000000000000a");
     add(head, PFL_TUNNEL_H_STREAM, ID "0");
     pfl_route_parse(head, PFL_ROUTE_AT_RELAY, &r);
     assert_int_equal(r.kind, PFL_ROUTE_CONSUMER);
@@ -265,6 +275,7 @@ static void fields_that_cannot_be_names_are_none(void **state)
     assert_null(r.trigger);
     assert_null(r.raised_at);
     assert_int_equal(r.raised_ago_ms, 0);
+    assert_null(r.trigger_id);
     assert_string_equal(r.stream, "");
     assert_false(r.is_resume);
 }

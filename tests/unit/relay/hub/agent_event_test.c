@@ -47,6 +47,13 @@ static void triggers_have_names_and_maybe_a_time(void **state)
     assert_string_equal(event.trigger, "t");
     assert_true(event.has_at);
     assert_int_equal(event.at_ms, 4711);
+    assert_string_equal(event.order, "");
+    assert_int_equal(read_line("{\"kind\":\"trigger\",\"operator\":\"me\",\"order\":\"o\",\"id\":"
+                               "\"01J0000000000000000000000A\",\"trigger\":\"t\"}"),
+                     PFL_AGENT_EVENT_TRIGGER);
+    assert_string_equal(event.order, "o");
+    assert_string_equal(event.session, "");
+    assert_string_equal(event.trigger_id, "01J0000000000000000000000A");
     assert_int_equal(read_line("{ \"trigger\": \"t\", \"session\":\"s\", \"operator\":\"me\", "
                                "\"at_ms\":-1, \"kind\" : \"trigger\" }"),
                      PFL_AGENT_EVENT_TRIGGER);
@@ -107,6 +114,8 @@ static void what_makes_no_sense_is_nothing(void **state)
         "{\"kind\":\"request\"}",
         "{\"kind\":\"request\",\"operator\":\"../me\"}",
         "{\"kind\":\"request\",\"operator\":[\"me\"]}",
+        "{\"kind\":\"trigger\",\"operator\":\"me\",\"order\":\"o\",\"id\":\"7\",\"trigger\":\"t\"}",
+        "{\"kind\":\"trigger\",\"operator\":\"me\",\"order\":\"o\",\"trigger\":\"t\"}",
         "{\"kind\":\"trigger\",\"operator\":\"me\",\"session\":\"a/b\",\"trigger\":\"t\"}",
         "{\"kind\":\"trigger\",\"operator\":\"me\",\"session\":\"s\",\"trigger\":\"t\\r\\n\"}",
         "{\"kind\":\"trigger\",\"operator\":\"me\",\"session\":\"s\",\"trigger\":\"t\"} x",

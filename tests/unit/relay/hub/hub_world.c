@@ -177,10 +177,11 @@ static const struct pfl_h2_stream_ops waiting_ops = {
 
 static void note_asked(struct world_peer *p, const struct pfl_h2_head *head)
 {
-    static const char *const fields[] = {
-        PFL_TUNNEL_H_OPERATOR,  PFL_TUNNEL_H_ROLE,      PFL_TUNNEL_H_TRIGGERS,
-        PFL_TUNNEL_H_TRIGGER,   PFL_TUNNEL_H_RAISED_AT, PFL_TUNNEL_H_RAISED_AGO,
-        PFL_TUNNEL_H_COLLECTOR, PFL_TUNNEL_H_FOR,       PFL_TUNNEL_H_STREAM};
+    static const char *const fields[] = {PFL_TUNNEL_H_OPERATOR,   PFL_TUNNEL_H_ROLE,
+                                         PFL_TUNNEL_H_TRIGGERS,   PFL_TUNNEL_H_TRIGGER,
+                                         PFL_TUNNEL_H_RAISED_AT,  PFL_TUNNEL_H_RAISED_AGO,
+                                         PFL_TUNNEL_H_TRIGGER_ID, PFL_TUNNEL_H_COLLECTOR,
+                                         PFL_TUNNEL_H_FOR,        PFL_TUNNEL_H_STREAM};
 
     append(p->asked, sizeof(p->asked), "%s %s", pfl_h2_head_get(head, ":method"),
            pfl_h2_head_get(head, ":path"));

@@ -8,6 +8,13 @@
     "{\"kind\":\"trigger\",\"operator\":\"ann\",\"session\":\"s\",\"trigger\":\"" trigger "\"}\n"
 #define PASSED(trigger) "PUT /v1/alarms/s/raised operator=ann trigger=" trigger " raised-at=a "
 
+#define ID "01J0000000000000000000000A"
+#define RAISED_ORDER(trigger)                                                                      \
+    "{\"kind\":\"trigger\",\"operator\":\"ann\",\"order\":\"o\",\"id\":\"" ID                      \
+    "\",\"trigger\":\"" trigger "\"}\n"
+#define PASSED_ORDER(trigger)                                                                      \
+    "PUT /v1/orders/o/raised operator=ann trigger=" trigger " raised-at=a raised-ago-ms="
+
 static struct world_peer *a;
 static struct world_peer *b;
 
@@ -161,6 +168,48 @@ static void the_role_goes_with_it(void **state)
     assert_int_equal(world_count(b->asked, "PUT /v1/alarms/s/raised operator=ann role=0a0178"), 1);
 }
 
+static void an_orders_trigger_has_the_same_id_at_every_host(void **state)
+{
+    (void)state;
+    connect_hosts();
+    world_say_events(a, RAISED_ORDER("t"));
+    assert_string_equal(b->asked, PASSED_ORDER("t") "0 trigger-id=" ID "\n");
+    world_assert_audited("trigger 200 ann a - 0/0 - order=o trigger=t id=" ID "\n");
+    world_assert_audited("snapshot 200 ann b - 0/0 - order=o trigger=t raised_at=a id=" ID "\n");
+}
+
+static void an_order_spreads_once_a_second_whoever_raises_it(void **state)
+{
+    (void)state;
+    connect_hosts();
+    for (unsigned i = 0; i < 8; i++) {
+        world.now_ms += PFL_TRIGGER_LOG_ORDER_MS / 8;
+        world_say_events(a, RAISED_ORDER("t"));
+    }
+    assert_int_equal(world_count(b->asked, "PUT"), 1);
+    /* What is none of its triggers holds up none that is. */
+    world_say_events(a, RAISED_ORDER("u"));
+    assert_int_equal(world_count(b->asked, "trigger=u"), 1);
+    world.now_ms += PFL_TRIGGER_LOG_ORDER_MS;
+    world_say_events(a, RAISED_ORDER("t"));
+    assert_int_equal(world_count(b->asked, "trigger=t"), 2);
+}
+
+static void an_orders_trigger_counts_where_the_operator_may_order(void **state)
+{
+    (void)state;
+    world_set_policy("rule { name: \"r\" operator: \"ann\" host: \"a\" host: \"b\" role: \"x\" } "
+                     "rule { name: \"s\" operator: \"ann\" host: \"*\" role: \"y\" } "
+                     "role { name: \"x\" order: true } role { name: \"y\" method: \"*\" }");
+    connect_hosts();
+    (void)world_connect(PFL_IDENTITY_HOST, "c");
+    world_say_events(a, RAISED_ORDER("t"));
+    assert_int_equal(world_count(b->asked, "PUT"), 1);
+    assert_string_equal(world.peer[2].asked, "");
+    world_say_events(&world.peer[2], RAISED_ORDER("u"));
+    assert_int_equal(world_count(b->asked, "PUT"), 1);
+}
+
 static void an_agent_without_a_hello_waits(void **state)
 {
     (void)state;
@@ -226,6 +275,9 @@ int main(void)
         WORLD_TEST(one_whose_agent_is_lost_is_reported),
         WORLD_TEST(a_host_that_the_operator_may_not_use_does_not_get_it),
         WORLD_TEST(the_role_goes_with_it),
+        WORLD_TEST(an_orders_trigger_has_the_same_id_at_every_host),
+        WORLD_TEST(an_order_spreads_once_a_second_whoever_raises_it),
+        WORLD_TEST(an_orders_trigger_counts_where_the_operator_may_order),
         WORLD_TEST(an_agent_without_a_hello_waits),
         WORLD_TEST(one_that_cannot_be_started_is_tried_again),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
