@@ -112,3 +112,18 @@ int pfl_service_conn_invoke(struct pfl_service_conn *self, const char *method, s
         return PFL_ESTATE;
     return pfl_rpc_client_invoke(self->rpc, method, args, -1, cb, user);
 }
+
+void pfl_service_conn_set_paused(struct pfl_service_conn *self, bool is_paused)
+{
+    if (self->is_closing)
+        return;
+    if (is_paused)
+        pfl_stream_read_stop(self->stream);
+    else
+        pfl_stream_read_start(self->stream);
+}
+
+bool pfl_service_conn_has_method(const struct pfl_service_conn *self, const char *method)
+{
+    return pfl_rpc_client_has_method(self->rpc, method);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection of our own to the tracing service of this host, bound to its ConsumerPort or its
- * ProducerPort. Used for alarms' copies, for metrics, and for raised triggers.
+ * ProducerPort. Used for orders, for alarms' copies, for metrics, and for raised triggers.
  */
 #ifndef PFL_TUNNEL_SERVICE_CONN_H
 #define PFL_TUNNEL_SERVICE_CONN_H
@@ -29,6 +29,11 @@ PFL_MUST_USE int pfl_service_conn_open(const struct pfl_service_conn_conf *conf,
  * value closes the connection. */
 PFL_MUST_USE int pfl_service_conn_invoke(struct pfl_service_conn *self, const char *method,
                                          struct pfl_span args, pfl_rpc_reply_cb cb, void *user);
+/* While it is paused nothing is read: the kernel holds the service back. Replies that were read
+ * already still come. */
+void pfl_service_conn_set_paused(struct pfl_service_conn *self, bool is_paused);
+/* Once it is bound. */
+bool pfl_service_conn_has_method(const struct pfl_service_conn *self, const char *method);
 /* Asynchronous; no further replies, except those that were read together with the one in whose
  * callback this is called. on_closed follows. Idempotent. */
 void pfl_service_conn_close(struct pfl_service_conn *self);

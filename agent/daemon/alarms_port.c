@@ -4,8 +4,9 @@
  *
  * Happy path: set (replaces the operator's alarm for this session), list, drop; a trigger raised
  * elsewhere: make the copy. A trigger raised here is sent to the relays as an event. One watch has
- * the triggers of all alarms. Failures: a status and a sentence. Ownership: alarms until their
- * on_gone, the watch. Limits: PFL_AGENT_MAX_ALARMS, and as many closing ones.
+ * the triggers of all alarms and of the rings of orders. Failures: a status and a sentence.
+ * Ownership: alarms until their on_gone, the watch. Limits: PFL_AGENT_MAX_ALARMS, and as many
+ * closing ones.
  */
 #include <string.h>
 
@@ -16,7 +17,9 @@
 #include "agent/daemon/port_impl.h"
 #include "base/mem.h"
 
-_Static_assert(PFL_AGENT_MAX_ALARMS *PFL_AGENT_ALARM_TRIGGERS <= PFL_ALARM_WATCH_TRIGGERS,
+_Static_assert(PFL_AGENT_MAX_ALARMS *PFL_AGENT_ALARM_TRIGGERS +
+                       PFL_ORDERS_MAX * PFL_ORDER_MAX_TRIGGERS <=
+                   PFL_ALARM_WATCH_TRIGGERS,
                "the watch has room for all triggers");
 
 /* ---- triggers to watch ---- */
@@ -47,13 +50,17 @@ static void on_watch_changed(void *user)
     }
 }
 
-/* The alarms changed. */
-static void watch(struct pfl_agent *a)
+void pfl_agent_watch_triggers(struct pfl_agent *self)
 {
+    struct pfl_agent *a = self;
     struct pfl_alarm_watch_set set;
     struct pfl_list *it;
 
     set.len = 0;
+    if (a->watch == NULL)
+        return;
+    if (a->orders != NULL)
+        pfl_orders_add_triggers(a->orders, &set);
     PFL_LIST_EACH (it, &a->alarms) {
         struct pfl_agent_alarm_info info;
 
@@ -82,7 +89,9 @@ static void on_hit(void *user, const char *trigger)
         pfl_events_tell_trigger(&a->events, info.operator_name, info.session, info.trigger,
                                 uv_now(a->conf.loop));
     }
-    watch(a);
+    if (a->orders != NULL)
+        pfl_orders_hit(a->orders, trigger);
+    pfl_agent_watch_triggers(a);
 }
 
 static void on_watch_closed(void *user)
@@ -188,7 +197,7 @@ static void open_alarm(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
     pfl_list_append(&a->alarms, pfl_agent_alarm_get_node(alarm));
     if (old != NULL)
         pfl_agent_alarm_close(old);
-    watch(a);
+    pfl_agent_watch_triggers(a);
     pfl_log_info("alarm-set", "operator=%s session=%s triggers=%zu", order->operator_name,
                  order->session, order->triggers_len);
     respond_empty(h2_stream);
@@ -236,7 +245,7 @@ static void drop_alarm(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
         return;
     }
     pfl_agent_alarm_close(alarm);
-    watch(a);
+    pfl_agent_watch_triggers(a);
     pfl_log_info("alarm-dropped", "operator=%s session=%s", operator_name, session);
     respond_empty(h2_stream);
 }
@@ -254,7 +263,7 @@ static void raise_alarm(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
         pfl_agent_refuse(h2_stream, 410, "no such alarm", "it was set after that");
     } else if (is_allowed(h2_stream, route)) {
         if (pfl_agent_alarm_raise(alarm, route->trigger, route->raised_at)) {
-            watch(a);
+            pfl_agent_watch_triggers(a);
             respond_empty(h2_stream);
         } else {
             pfl_agent_refuse(h2_stream, 410, "no such alarm",

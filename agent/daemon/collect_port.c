@@ -90,6 +90,37 @@ static void fill_labels(struct pfl_agent *a)
     }
 }
 
+/* ---- triggers of orders ---- */
+
+static const char *why_unwatched(void *user, const char *trigger)
+{
+    const struct pfl_agent *a = user;
+
+    if (a->watch == NULL)
+        return "";
+    return pfl_alarm_watch_covers(a->watch, trigger) ? NULL : pfl_alarm_watch_get_why(a->watch);
+}
+
+static void on_triggers(void *user)
+{
+    pfl_agent_watch_triggers(user);
+}
+
+static void on_raised(void *user, const struct pfl_host_order *order,
+                      const struct pfl_order_raise *raise)
+{
+    struct pfl_agent *a = user;
+    struct pfl_order_event event = {.orderer = order->kept->orderer,
+                                    .order = order->kept->order->name,
+                                    .trigger = raise->trigger,
+                                    .id = raise->id,
+                                    .at_ms = raise->at_ms};
+
+    pfl_log_info("trigger-raised", "orderer=%s order=%s trigger=%s id=%s", event.orderer,
+                 event.order, event.trigger, event.id);
+    pfl_events_tell_order_trigger(&a->events, &event);
+}
+
 static int open_orders(struct pfl_agent *a)
 {
     struct pfl_orders_conf conf = {.loop = a->conf.loop,
@@ -98,6 +129,10 @@ static int open_orders(struct pfl_agent *a)
                                    .segments = a->segments,
                                    .labels = a->label_list,
                                    .labels_len = a->conf.labels_len,
+                                   .host = a->name,
+                                   .why_unwatched = why_unwatched,
+                                   .on_triggers = on_triggers,
+                                   .on_raised = on_raised,
                                    .on_changed = on_changed,
                                    .on_closed = on_orders_closed,
                                    .user = a};
@@ -197,4 +232,47 @@ void pfl_agent_note_clock(struct pfl_agent *self, const struct pfl_route *route)
     point.error_ns = report.error_ns;
     point.relay_unix_ns = report.relay_unix_ns;
     pfl_segments_add_clock(self->segments, &point);
+}
+
+static void fill_raise(const struct pfl_agent *a, const struct pfl_route *route,
+                       struct pfl_order_raise *ret_raise)
+{
+    uint64_t now_ms = uv_now(a->conf.loop);
+    uint64_t ago_ms = route->raised_ago_ms < now_ms ? route->raised_ago_ms : now_ms;
+
+    ret_raise->at_ms = now_ms - ago_ms;
+    ret_raise->unix_ms = pfl_clock_now_ns(PFL_CLOCK_REALTIME) / NS_PER_MS - ago_ms;
+    (void)snprintf(ret_raise->trigger, sizeof(ret_raise->trigger), "%s", route->trigger);
+    (void)snprintf(ret_raise->host, sizeof(ret_raise->host), "%s", route->raised_at);
+    (void)snprintf(ret_raise->id, sizeof(ret_raise->id), "%s", route->trigger_id);
+}
+
+void pfl_agent_raise_order(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
+                           const struct pfl_route *route)
+{
+    char why[PFL_ORDER_REASON_BYTES];
+    struct pfl_orders_raised raised = {.orderer = route->operator_name, .name = route->name};
+    struct pfl_buf role;
+    int rc;
+
+    if (route->trigger == NULL || route->raised_at == NULL || route->trigger_id == NULL) {
+        pfl_agent_refuse(h2_stream, 400, "bad request", "which trigger was raised where?");
+        return;
+    }
+    if (self->orders == NULL) {
+        pfl_agent_refuse(h2_stream, 410, "no such order", "this host keeps no orders");
+        return;
+    }
+    if (pfl_agent_read_role(h2_stream, route, &role) != 0)
+        return;
+    fill_raise(self, route, &raised.event);
+    raised.role = pfl_buf_get(&role);
+    rc = pfl_orders_raise(self->orders, &raised, why);
+    pfl_buf_fini(&role);
+    if (rc == PFL_EPERM)
+        pfl_agent_refuse(h2_stream, 403, "not allowed", why);
+    else if (rc != 0)
+        pfl_agent_refuse(h2_stream, 410, "no copy", why);
+    else if (pfl_h2_stream_respond_body(h2_stream, 204, NULL, pfl_span_of(NULL, 0)) != 0)
+        pfl_h2_stream_reset(h2_stream, PFL_H2_INTERNAL_ERROR);
 }

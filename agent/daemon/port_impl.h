@@ -89,6 +89,8 @@ PFL_MUST_USE int pfl_agent_read_role(struct pfl_h2_stream *h2_stream, const stru
 /* Answers a request for alarms that has an operator's name. */
 void pfl_agent_answer_alarms(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                              const struct pfl_route *route);
+/* Watches the triggers that alarms and orders wait for now. */
+void pfl_agent_watch_triggers(struct pfl_agent *self);
 PFL_MUST_USE int pfl_agent_open_alarms(struct pfl_agent *self);
 void pfl_agent_close_alarms(struct pfl_agent *self);
 
@@ -100,6 +102,9 @@ void pfl_agent_report_spool(struct pfl_agent *self);
 /* Answers a collector's CONNECT that has an operator's name. */
 void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                              const struct pfl_route *route);
+/* Answers a relay's word that a trigger of an order was raised at another host. */
+void pfl_agent_raise_order(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
+                           const struct pfl_route *route);
 /* What the relay measured, if the request has it. */
 void pfl_agent_note_clock(struct pfl_agent *self, const struct pfl_route *route);
 

@@ -354,6 +354,8 @@ static void route(const struct pfl_agent_uplink *u, struct pfl_h2_stream *h2_str
         change_role(a, h2_stream, &route);
     else if (route.kind == PFL_ROUTE_RAISE)
         pfl_agent_raise_triggers(a, h2_stream, &route);
+    else if (route.kind == PFL_ROUTE_ORDER_RAISED)
+        pfl_agent_raise_order(a, h2_stream, &route);
     else
         pfl_agent_answer_alarms(a, h2_stream, &route);
 }

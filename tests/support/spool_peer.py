@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A collector of tests, on a stream to a host's spool that tunnel_client carries.
 
-spool_peer.py CLIENT-COMMAND... -- WORD...: put NAME CONFIG SEGMENT_MS | remove NAME | orders | list |
-pull FOLDER (reads, verifies and releases all) | pull-first FOLDER (without release). One line of
+spool_peer.py CLIENT-COMMAND... -- WORD...: put NAME CONFIG SEGMENT_MS | put-ring NAME CONFIG TRIGGER
+MIN_INTERVAL_MS AFTER_MS [QUOTA_BYTES] | remove NAME | orders | list | pull FOLDER (reads, verifies and releases all) | pull-first FOLDER (without release). One line of
 text for each answer; exit status 1: something was refused or differs.
 """
 import hashlib
@@ -97,22 +97,36 @@ class Spool:
             after = text(1, first(more[-1], 4)) + number(2, first(more[-1], 5))
 
 
-def put(spool, name, config, segment_ms):
+def put_order(spool, name, config, when):
     with open(config, "rb") as file:
-        order = text(1, name) + text(2, b"") + text(3, file.read()) + text(10, number(1, int(segment_ms)))
+        order = text(1, name) + text(2, b"") + text(3, file.read()) + when
     spool.one(text(2, text(1, order) + number(4, 1)))
     print(f"put {name}")
+
+
+def put(spool, name, config, segment_ms):
+    put_order(spool, name, config, text(10, number(1, int(segment_ms))))
+
+
+def put_ring(spool, name, config, trigger, interval_ms, after_ms, quota_bytes=0):
+    when = text(11, text(1, trigger) + number(2, int(interval_ms)) + number(3, int(after_ms)))
+    quota = text(20, number(1, int(quota_bytes))) if int(quota_bytes) else b""
+    put_order(spool, name, config, when + quota)
 
 
 def orders(spool):
     for order in map(fields, spool.one(text(4, b"")).get(5, [])):
         print(f"{first(order, 1).decode()} {first(order, 2).decode()} {STATES[first(order, 4)]} "
-              f"{first(order, 5, b'').decode()} behind={first(order, 7)}")
+              f"{first(order, 5, b'').decode()} behind={first(order, 7)} "
+              f"copies={first(order, 10)} skipped={first(order, 11)}")
 
 
 def describe(segment):
     gap = fields(first(segment, 21)) if 21 in segment else None
     what = f"gap-{first(gap, 1)} {WHYS[first(gap, 3)]}" if gap else f"bytes={first(segment, 6)}"
+    if 14 in segment:
+        trigger = fields(first(segment, 14))
+        what += f" trigger={first(trigger, 1).decode()} raised_at={first(trigger, 2).decode()} id={first(trigger, 4).decode()}"
     return f"{first(segment, 4).decode()} {first(segment, 5)} {what}"
 
 
@@ -138,6 +152,8 @@ def main():
     spool, words = Spool(sys.argv[1:cut]), sys.argv[cut + 1:]
     if words[0] == "put":
         put(spool, *words[1:])
+    elif words[0] == "put-ring":
+        put_ring(spool, *words[1:])
     elif words[0] == "remove":
         spool.one(text(3, text(2, words[1])))
     elif words[0] == "orders":

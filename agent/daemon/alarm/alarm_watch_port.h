@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Watches triggers of this host: one session of the service that records nothing (trigger_mode
- * CLONE_SNAPSHOT) has the triggers of all alarms, so that alarms use one session and hold none of
- * the operators'. When the triggers change, the current session stays until the next one waits.
+ * CLONE_SNAPSHOT) has the triggers of all alarms and orders, so that they use one session and hold
+ * none of the operators'. When the triggers change, the current session stays until the next one
+ * waits.
  */
 #ifndef PFL_AGENT_ALARM_WATCH_PORT_H
 #define PFL_AGENT_ALARM_WATCH_PORT_H
@@ -12,7 +13,7 @@
 #include "base/err.h"
 #include "proto/tunnel/identity.h"
 
-#define PFL_ALARM_WATCH_TRIGGERS 128u
+#define PFL_ALARM_WATCH_TRIGGERS 640u /* of all alarms and orders */
 /* A session's life; it is replaced after half of it. */
 #define PFL_ALARM_WATCH_SESSION_MS 86400000u
 #define PFL_ALARM_WATCH_RETRY_MS   1000u /* after the service was lost, or refused */

@@ -243,6 +243,15 @@ void pfl_events_tell_trigger(struct pfl_events *self, const char *operator_name,
          true);
 }
 
+void pfl_events_tell_order_trigger(struct pfl_events *self, const struct pfl_order_event *event)
+{
+    tell(self,
+         json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "kind", "trigger", "operator", event->orderer,
+                   "order", event->order, "trigger", event->trigger, "id", event->id, "at_ms",
+                   (json_int_t)event->at_ms),
+         true);
+}
+
 void pfl_events_report_spool(struct pfl_events *self, const struct pfl_spool_event *spool)
 {
     tell(self,

@@ -42,5 +42,14 @@ void pfl_events_report_spool(struct pfl_events *self, const struct pfl_spool_eve
 /* Reports that a trigger of an alarm was raised here. */
 void pfl_events_tell_trigger(struct pfl_events *self, const char *operator_name,
                              const char *session, const char *trigger, uint64_t now_ms);
+struct pfl_order_event {
+    const char *orderer;
+    const char *order;
+    const char *trigger;
+    const char *id; /* the event's, a ULID */
+    uint64_t at_ms;
+};
+/* The same, of an order. */
+void pfl_events_tell_order_trigger(struct pfl_events *self, const struct pfl_order_event *event);
 
 #endif

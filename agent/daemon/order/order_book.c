@@ -129,14 +129,14 @@ static int encode_request(const struct pfl_host_order *order, struct pfl_span mo
     return rc;
 }
 
-bool pfl_order_is_allowed(const struct pfl_host_order *order, char *ret_why)
+bool pfl_order_is_allowed_by(const struct pfl_host_order *order, struct pfl_span role,
+                             char *ret_why)
 {
-    struct pfl_span role = pfl_span_of(order->kept->role.data, order->kept->role.len);
     char why[PFL_JUDGE_WHY_BYTES] = "the agent is out of memory";
     struct pfl_buf request;
     bool is_so;
 
-    if (!order->kept->has_role || role.len == 0)
+    if (role.len == 0)
         return true;
     pfl_buf_init(&request, CONFIG_BYTES + 64);
     is_so = encode_request(order, pfl_span_of(NULL, 0), &request) == 0 &&
@@ -145,6 +145,13 @@ bool pfl_order_is_allowed(const struct pfl_host_order *order, char *ret_why)
     if (!is_so)
         (void)snprintf(ret_why, PFL_ORDER_REASON_BYTES, "%.380s", why);
     return is_so;
+}
+
+bool pfl_order_is_allowed(const struct pfl_host_order *order, char *ret_why)
+{
+    size_t len = order->kept->has_role ? order->kept->role.len : 0;
+
+    return pfl_order_is_allowed_by(order, pfl_span_of(order->kept->role.data, len), ret_why);
 }
 
 /* ---- putting ---- */
@@ -162,6 +169,16 @@ static bool is_same(const struct pfl_host_order *old, const Perfleet__HostOrder 
 {
     return old != NULL && old->kept->generation == order->generation &&
            strcmp(old->kept->collector, order->collector) == 0;
+}
+
+/* Another generation copies no sooner than this one would have. */
+static void keep_what_was_raised(const struct pfl_host_order *old, struct pfl_host_order *fresh)
+{
+    fresh->has_raised = old->has_raised;
+    fresh->raised_ms = old->raised_ms;
+    memcpy(fresh->raised_id, old->raised_id, sizeof(fresh->raised_id));
+    fresh->copies = old->copies;
+    fresh->skipped = old->skipped;
 }
 
 static void keep_what_was_done(const struct pfl_host_order *old, struct pfl_host_order *fresh)
@@ -209,6 +226,7 @@ int pfl_order_book_put(struct pfl_order_book *self, Perfleet__HostOrder *order, 
         *ret_order = fresh;
         return 0;
     }
+    keep_what_was_raised(old, fresh);
     if (!*ret_is_new)
         keep_what_was_done(old, fresh);
     pfl_proto_free(&old->kept->base); /* the pointer to the order stays valid */
@@ -258,11 +276,36 @@ void pfl_order_choice(const struct pfl_host_order *order, uint64_t now_unix_ms,
             choice.end_unix_ms = run->begin_unix_ms + run->duration_ms;
         else
             choice.state = PERFLEET__HOST_ORDER_STATE__STATE__WAITING;
-    } else if (order->terms.when == PFL_ORDER_ON_TRIGGER) {
-        choice.state = PERFLEET__HOST_ORDER_STATE__STATE__REFUSED;
-        choice.why = "this host's agent does not run orders on a trigger";
     }
     *ret_choice = choice;
+}
+
+bool pfl_order_has_trigger(const struct pfl_host_order *order, const char *trigger)
+{
+    for (size_t i = 0; i < order->terms.triggers_len; i++) {
+        if (strcmp(order->terms.triggers[i], trigger) == 0)
+            return true;
+    }
+    return false;
+}
+
+const char *pfl_order_take_trigger(struct pfl_host_order *order,
+                                   const struct pfl_order_raise *raise, uint64_t ring_ms)
+{
+    if (!pfl_order_has_trigger(order, raise->trigger))
+        return "that is none of its triggers";
+    if (raise->at_ms < ring_ms)
+        return "its ring began after that";
+    if (order->has_raised && strcmp(order->raised_id, raise->id) == 0)
+        return "it copied for that";
+    if (order->has_raised && raise->at_ms < order->raised_ms + order->terms.min_interval_ms) {
+        order->skipped++;
+        return "it copied less than min_interval_ms before";
+    }
+    order->has_raised = true;
+    order->raised_ms = raise->at_ms;
+    memcpy(order->raised_id, raise->id, sizeof(order->raised_id));
+    return NULL;
 }
 
 bool pfl_order_enter(struct pfl_host_order *order, Perfleet__HostOrderState__State state,
@@ -300,6 +343,23 @@ int pfl_order_encode_run(const struct pfl_host_order *order, const char *path, u
         pfl_message_varint(&m, TRACE_CONFIG__PERFLEET_ROTATION__SEGMENT_PERIOD_MS,
                            order->terms.segment_ms);
     pfl_message_end(&m, mark);
+    rc = m.rc;
+    if (rc == 0)
+        rc = encode_request(order, pfl_buf_get(&more), out);
+    pfl_buf_fini(&more);
+    return rc;
+}
+
+int pfl_order_encode_ring(const struct pfl_host_order *order, const char *session,
+                          struct pfl_buf *out)
+{
+    struct pfl_message m;
+    struct pfl_buf more;
+    int rc;
+
+    pfl_buf_init(&more, 1024);
+    m = pfl_message_of(&more);
+    pfl_message_str(&m, TRACE_CONFIG__UNIQUE_SESSION_NAME, session);
     rc = m.rc;
     if (rc == 0)
         rc = encode_request(order, pfl_buf_get(&more), out);

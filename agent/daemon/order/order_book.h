@@ -7,8 +7,10 @@
 #define PFL_AGENT_ORDER_BOOK_H
 
 #include "base/buf.h"
+#include "base/ulid.h"
 #include "perfleet/spool.pb-c.h"
 #include "proto/order/order.h"
+#include "proto/tunnel/identity.h"
 
 #define PFL_ORDERS_MAX         64u
 #define PFL_ORDERS_OF_ORDERER  16u
@@ -22,6 +24,21 @@ struct pfl_host_order {
     Perfleet__HostOrderState__State state;
     char why[PFL_ORDER_REASON_BYTES];
     uint64_t since_unix_ms;
+    /* Of on_trigger, since the agent's start. */
+    bool has_raised;
+    uint64_t raised_ms; /* when the trigger was raised for which it last copied; the loop's clock */
+    char raised_id[PFL_ULID_BYTES]; /* of that event */
+    uint64_t copies;
+    uint64_t skipped; /* triggers for which it did not copy: too soon, or no room */
+};
+
+/* A trigger was raised, here or at another host. */
+struct pfl_order_raise {
+    char trigger[PFL_IDENTITY_NAME_BYTES];
+    char host[PFL_IDENTITY_NAME_BYTES]; /* where */
+    char id[PFL_ULID_BYTES];            /* the event's: the same at all hosts */
+    uint64_t at_ms;                     /* when, on the loop's clock */
+    uint64_t unix_ms;                   /* the same, on the wall clock */
 };
 
 struct pfl_order_book {
@@ -55,9 +72,21 @@ uint64_t pfl_order_book_hash(const struct pfl_order_book *self);
 bool pfl_order_is_allowed(const struct pfl_host_order *order, char *ret_why);
 void pfl_order_choice(const struct pfl_host_order *order, uint64_t now_unix_ms,
                       struct pfl_order_choice *ret_choice);
+/* With a role that is not the kept one: a relay's of this moment. */
+bool pfl_order_is_allowed_by(const struct pfl_host_order *order, struct pfl_span role,
+                             char *ret_why);
+/* Whether a trigger is one of the order's. */
+bool pfl_order_has_trigger(const struct pfl_host_order *order, const char *trigger);
+/* NULL: the order is to copy its ring, which began at `ring_ms`, for this trigger, and remembers
+ * that. Otherwise why not (static). */
+const char *pfl_order_take_trigger(struct pfl_host_order *order,
+                                   const struct pfl_order_raise *raise, uint64_t ring_ms);
 /* True if it has changed. */
 bool pfl_order_enter(struct pfl_host_order *order, Perfleet__HostOrderState__State state,
                      const char *why, uint64_t now_unix_ms);
+/* The request that starts a ring, of this unique_session_name. PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_order_encode_ring(const struct pfl_host_order *order, const char *session,
+                                       struct pfl_buf *out);
 /* The request that starts a run, which writes to `path` and ends after `duration_ms` (0: never).
  * PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_order_encode_run(const struct pfl_host_order *order, const char *path,

@@ -2,13 +2,15 @@
 /*
  * The orders of this host at work: kept on disk, and each that is to run has a session at the
  * tracing service, which writes segments. A session that ends, or a service that was restarted, is
- * followed by a new session; so is a reboot.
+ * followed by a new session; so is a reboot. The session of an order on a trigger is a ring, which
+ * is copied when a trigger is raised here or at another host.
  */
 #ifndef PFL_AGENT_ORDERS_PORT_H
 #define PFL_AGENT_ORDERS_PORT_H
 
 #include <uv.h>
 
+#include "agent/daemon/alarm/alarm_watch_port.h"
 #include "agent/daemon/order/order_book.h"
 #include "agent/daemon/segment/segments_port.h"
 
@@ -23,7 +25,15 @@ struct pfl_orders_conf {
     struct pfl_segments *segments; /* borrowed until on_closed */
     const char *const *labels;     /* "name=value", likewise */
     size_t labels_len;
-    uint64_t tick_ms;               /* 0: 1000 */
+    const char *host; /* likewise: this host's name */
+    uint64_t tick_ms; /* 0: 1000 */
+    /* Why this host's triggers of that name are not reported; NULL: they are. */
+    const char *(*why_unwatched)(void *user, const char *trigger);
+    /* pfl_orders_add_triggers has other ones now. */
+    void (*on_triggers)(void *user);
+    /* A trigger was raised here, and the order copies its ring: other hosts are to do so, too. */
+    void (*on_raised)(void *user, const struct pfl_host_order *order,
+                      const struct pfl_order_raise *raise);
     void (*on_changed)(void *user); /* an order, or its state */
     void (*on_closed)(void *user);  /* last callback */
     void *user;
@@ -40,6 +50,19 @@ PFL_MUST_USE int pfl_orders_put(struct pfl_orders *self, Perfleet__HostOrder *or
 /* PFL_ENOENT; PFL_EPERM: another collector's. */
 PFL_MUST_USE int pfl_orders_remove(struct pfl_orders *self, const char *collector,
                                    const char *orderer, const char *name);
+/* Adds the triggers of the orders whose ring runs. */
+void pfl_orders_add_triggers(const struct pfl_orders *self, struct pfl_alarm_watch_set *set);
+/* A trigger was raised at this host. */
+void pfl_orders_hit(struct pfl_orders *self, const char *trigger);
+/* One was raised at another host. PFL_ENOENT (no copy: `ret_why` says why), PFL_EPERM. */
+struct pfl_orders_raised {
+    const char *orderer;
+    const char *name; /* of the order */
+    struct pfl_order_raise event;
+    struct pfl_span role; /* what the orderer may do here now; empty: anything */
+};
+PFL_MUST_USE int pfl_orders_raise(struct pfl_orders *self, const struct pfl_orders_raised *raised,
+                                  char ret_why[PFL_ORDER_REASON_BYTES]);
 /* For each of a collector's orders, until `each` returns other than 0; returns that. */
 int pfl_orders_each(const struct pfl_orders *self, const char *collector,
                     int (*each)(void *user, const Perfleet__HostOrderState *state), void *user);

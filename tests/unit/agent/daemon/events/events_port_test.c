@@ -183,6 +183,13 @@ static void every_relay_gets_every_line_and_the_time(void **state)
     assert_int_equal(count_of(&one, "\"trigger\":\"boom\",\"at_ms\":99}\n"), 1);
     assert_int_equal(count_of(&two, "\"trigger\":\"boom\",\"at_ms\":99}\n"), 1);
     assert_int_equal(count_of(&two, "\"request\""), 0);
+    pfl_events_tell_order_trigger(
+        &events, &(struct pfl_order_event){
+                     .orderer = "me", .order = "web", .trigger = "boom", .id = "7", .at_ms = 9});
+    pump(&one);
+    assert_int_equal(count_of(&one, "{\"kind\":\"trigger\",\"operator\":\"me\",\"order\":\"web\","
+                                    "\"trigger\":\"boom\",\"id\":\"7\",\"at_ms\":9}\n"),
+                     1);
     close_relay(&one);
     close_relay(&two);
 }

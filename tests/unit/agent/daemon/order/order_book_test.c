@@ -180,6 +180,75 @@ static void a_paused_order_does_not_run(void **state)
     assert_int_equal(choice_at("a", 1).state, PERFLEET__HOST_ORDER_STATE__STATE__PAUSED);
 }
 
+static const char *take(const char *trigger, const char *id, uint64_t at_ms, uint64_t ring_ms)
+{
+    struct pfl_order_raise raise = {.at_ms = at_ms};
+
+    (void)snprintf(raise.trigger, sizeof(raise.trigger), "%s", trigger);
+    (void)snprintf(raise.id, sizeof(raise.id), "%s", id);
+    return pfl_order_take_trigger(pfl_order_book_find(&book, "ann", "a"), &raise, ring_ms);
+}
+
+#define ON_TRIGGER(more)                                                                           \
+    "name: \"a\" on_trigger { trigger: \"boom\" trigger: \"bang\" min_interval_ms: 1000 } " CONFIG \
+        more
+
+static void a_trigger_is_copied_for_once_in_an_interval(void **state)
+{
+    const struct pfl_host_order *order;
+    bool is_new;
+
+    (void)state;
+    assert_int_equal(put("ann", ON_TRIGGER(""), 1, &is_new), 0);
+    order = pfl_order_book_find(&book, "ann", "a");
+    assert_int_equal(choice_at("a", 1).state, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
+    assert_non_null(take("pong", "1", 5000, 0));
+    assert_int_equal(order->skipped, 0);
+    assert_non_null(strstr(take("boom", "1", 5000, 5001), "its ring began after that"));
+    assert_null(take("boom", "1", 5000, 5000));
+    assert_non_null(strstr(take("bang", "2", 5999, 0), "min_interval_ms"));
+    assert_int_equal(order->skipped, 1);
+    assert_null(take("bang", "2", 6000, 0));
+    /* Reported again, however late, it is no other event. */
+    assert_non_null(take("bang", "2", 9000, 0));
+    assert_non_null(take("boom", "1", 5000, 0));
+    /* Another generation, or paused in between, copies no sooner. */
+    assert_int_equal(put("ann", ON_TRIGGER("paused: true "), 2, &is_new), 0);
+    assert_int_equal(choice_at("a", 1).state, PERFLEET__HOST_ORDER_STATE__STATE__PAUSED);
+    assert_int_equal(put("ann", ON_TRIGGER(""), 3, &is_new), 0);
+    assert_non_null(take("boom", "3", 6999, 0));
+    assert_null(take("boom", "3", 7000, 0));
+}
+
+static void a_ring_has_a_name_and_no_file(void **state)
+{
+    struct pfl_buf out;
+    bool is_new;
+
+    (void)state;
+    pfl_buf_init(&out, 4096);
+    assert_int_equal(put("ann", ON_TRIGGER(""), 1, &is_new), 0);
+    assert_int_equal(
+        pfl_order_encode_ring(pfl_order_book_find(&book, "ann", "a"), "order.ann.a.7", &out), 0);
+    assert_non_null(memmem(out.data + out.start, out.len, "order.ann.a.7", 13));
+    assert_null(memmem(out.data + out.start, out.len, ".pftrace", 8));
+    pfl_buf_fini(&out);
+}
+
+static void the_role_of_the_moment_is_asked_too(void **state)
+{
+    static const uint8_t role[] = "\x0a\x01r\x12\x01Q"; /* name: "r" method: "Q" */
+    const struct pfl_host_order *order;
+    bool is_new;
+
+    (void)state;
+    assert_int_equal(put("ann", ON_TRIGGER(""), 1, &is_new), 0);
+    order = pfl_order_book_find(&book, "ann", "a");
+    assert_true(pfl_order_is_allowed(order, why));
+    assert_true(pfl_order_is_allowed_by(order, pfl_span_of(NULL, 0), why));
+    assert_false(pfl_order_is_allowed_by(order, pfl_span_of(role, sizeof(role) - 1), why));
+}
+
 static int put_one(void *arg)
 {
     struct pfl_host_order *order;
@@ -256,6 +325,9 @@ int main(void)
                                   teardown),
         cmocka_unit_test_teardown(once_runs_for_its_time_and_is_then_over, teardown),
         cmocka_unit_test_teardown(a_paused_order_does_not_run, teardown),
+        cmocka_unit_test_teardown(a_trigger_is_copied_for_once_in_an_interval, teardown),
+        cmocka_unit_test_teardown(a_ring_has_a_name_and_no_file, teardown),
+        cmocka_unit_test_teardown(the_role_of_the_moment_is_asked_too, teardown),
         cmocka_unit_test_teardown(what_is_put_is_owned, teardown),
         cmocka_unit_test_teardown(a_role_of_one_byte_is_judged_and_an_empty_one_is_none, teardown),
         cmocka_unit_test_teardown(an_order_that_is_put_again_is_still_done, teardown),
