@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 import time
@@ -20,7 +21,8 @@ from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
                           WINDOW, Peer, agent, answer_all, frame, literal, status_of, tls)
 
 ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
-           "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host"]
+           "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host",
+           "many_at_host"]
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
 WIDE_WINDOW = frame(WINDOW, 0, 0, (2**31 - 65536).to_bytes(4, "big"))
 POLICY = """rule { name: "all" operator: "me" host: "*" }
@@ -494,3 +496,58 @@ def costly_at_host(build):
         if max(waits) > LIMIT_S * get_slowness():
             raise Failed("the other operator waited %.3f s" % max(waits))
         return "the other operator waited %.3f s, at most %.3f s" % (sorted(waits)[10], max(waits))
+
+
+def repeat_cheap(ready, path, connections):
+    """On each connection 200 questions at a time, as fast as they are answered."""
+    def repeat(consumer):
+        def question(number):
+            body = field(2, number) + field(5, field(1, consumer.service) + field(
+                2, consumer.methods["QueryCapabilities"]))
+            return struct.pack("<I", len(body)) + body
+        consumer.sock.sendall(question(1000))
+        answer = 4 + struct.unpack("<I", consumer.sock.recv(4, socket.MSG_WAITALL))[0]
+        consumer.sock.recv(answer - 4, socket.MSG_WAITALL)
+        questions = b"".join(question(1000 + i) for i in range(200))
+        while True:
+            consumer.sock.sendall(questions)
+            left = 200 * answer
+            while left > 0:
+                left -= len(consumer.sock.recv(1 << 20))
+    for _ in range(connections):
+        threading.Thread(target=repeat, args=(world.Consumer(path),), daemon=True).start()
+    time.sleep(600)
+    ready()
+
+
+def median_wait(consumer):
+    waits = []
+    for _ in range(100):
+        begin = time.monotonic()
+        if consumer.call("QueryCapabilities") is None:
+            raise Failed("the connection is closed")
+        waits.append(time.monotonic() - begin)
+        time.sleep(0.005)
+    return sorted(waits)[50]
+
+
+def many_at_host(build):
+    """nor do cheap requests of one operator, as many as the host answers"""
+    with Shared(build) as net:
+        far, mine = net.reach("hog"), net.reach("me")
+        other = world.Consumer(mine)
+        net.has_ended = True  # who asks all the time
+        quiet = median_wait(other)
+        service = net.children["service-one"]
+        child = world.Child(None, repeat_cheap, far, 4)
+        try:
+            before = cpu_seconds(service.pid)
+            wait_until(lambda: cpu_seconds(service.pid) > before + 0.3, "the requests do not come")
+            attacked = median_wait(other)
+        except TimeoutError:
+            raise Failed("the other operator gets no answer") from None
+        finally:
+            child.end()
+        if attacked > max(5 * quiet, 0.005) * get_slowness():
+            raise Failed("the other operator waited %.1f ms, %.1f without" % (1000 * attacked, 1000 * quiet))
+        return "the other operator waited %.1f ms, %.1f without" % (1000 * attacked, 1000 * quiet)
