@@ -161,7 +161,7 @@ static void what_is_refused_elsewhere_has_the_rate_of_refusals(void **state)
 }
 
 /* What becomes of the log between the line that is cut and the next. */
-enum meanwhile { NOTHING, ANEW, RESTARTED };
+enum meanwhile { NOTHING, REOPENED, RESTARTED };
 
 static void check_cut(enum meanwhile meanwhile)
 {
@@ -180,7 +180,7 @@ static void check_cut(enum meanwhile meanwhile)
                 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
     write_entry("lost", NULL);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    if (meanwhile == ANEW)
+    if (meanwhile == REOPENED)
         pfl_audit_log_reopen(audit);
     if (meanwhile == RESTARTED) {
         pfl_audit_log_close(audit);
@@ -203,11 +203,11 @@ static void a_line_that_was_cut_spoils_no_other(void **state)
 {
     (void)state;
     check_cut(NOTHING);
-    check_cut(ANEW);
+    check_cut(REOPENED);
     check_cut(RESTARTED);
 }
 
-static void a_file_that_was_moved_away_is_made_anew(void **state)
+static void a_file_that_was_moved_away_is_made_again(void **state)
 {
     char moved[40];
     FILE *file;
@@ -276,7 +276,7 @@ int main(void)
         TEST(a_line_that_was_cut_spoils_no_other),
         TEST(what_is_refused_elsewhere_has_the_rate_of_refusals),
         TEST(refusals_without_end_are_counted_and_nothing_else_is_left_out),
-        TEST(a_file_that_was_moved_away_is_made_anew),
+        TEST(a_file_that_was_moved_away_is_made_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

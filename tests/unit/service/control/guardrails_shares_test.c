@@ -169,25 +169,25 @@ static void a_writers_table_and_a_larger_descriptor_count_as_memory(void **state
 
 static void one_user_has_half_of_the_connections_and_the_owner_all(void **state)
 {
-    struct pfl_shares *door = &service.shares.consumers;
+    struct pfl_shares *share = &service.shares.consumers;
     size_t taken = 0;
     size_t owners = 0;
 
     (void)state;
-    while (pfl_service_take_connection(&service, door, 7))
+    while (pfl_service_take_connection(&service, share, 7))
         taken++;
     assert_int_equal(taken, 64 / PFL_SERVICE_CONN_FDS / 2);
-    assert_true(pfl_service_take_connection(&service, door, 8));
-    while (owners < 1000 && pfl_service_take_connection(&service, door, SERVICE_USER))
+    assert_true(pfl_service_take_connection(&service, share, 8));
+    while (owners < 1000 && pfl_service_take_connection(&service, share, SERVICE_USER))
         owners++;
     assert_int_equal(owners, 1000);
     while (owners-- > 0)
-        pfl_service_give_connection(&service, door, SERVICE_USER);
-    pfl_service_give_connection(&service, door, 8);
+        pfl_service_give_connection(&service, share, SERVICE_USER);
+    pfl_service_give_connection(&service, share, 8);
     while (taken-- > 0)
-        pfl_service_give_connection(&service, door, 7);
+        pfl_service_give_connection(&service, share, 7);
     assert_int_equal(service.shares.fds.used, 0);
-    assert_int_equal(door->used, 0);
+    assert_int_equal(share->used, 0);
 }
 
 static void on_event(void *port)
