@@ -443,7 +443,7 @@ void pfl_pending_handshakes_renew(struct pfl_pending_handshakes *self,
 }
 
 /* Of the oldest, one of the address with most; those of proven addresses last. */
-static struct pfl_pending_handshake *find_ousted(const struct pfl_pending_handshakes *self,
+static struct pfl_pending_handshake *find_victim(const struct pfl_pending_handshakes *self,
                                                  uint64_t now_ms)
 {
     struct pfl_pending_handshake *found = NULL;
@@ -505,7 +505,7 @@ int pfl_pending_handshakes_add(struct pfl_pending_handshakes *self, struct pfl_p
     if (p->count >= PFL_PENDING_HANDSHAKES_PER_PEER)
         goes = PFL_CONTAINER_OF(p->all.next, struct pfl_pending_handshake, of_peer);
     else if (self->figures.unfinished >= self->max)
-        goes = find_ousted(self, now_ms);
+        goes = find_victim(self, now_ms);
     if (goes != NULL) {
         detach(self, goes);
         self->figures.ousted++;

@@ -264,7 +264,7 @@ static void on_asked(void *user)
 {
     struct pfl_relay_metrics *self = user;
 
-    pfl_metrics_port_go_on(self->listener);
+    pfl_metrics_port_proceed(self->listener);
 }
 
 static const char *refuse(void *user, const struct pfl_tls_identity *who)

@@ -25,7 +25,7 @@ struct pfl_tunnel_link {
     uv_timer_t wake;
     uv_timer_t tick;
     unsigned timers; /* open */
-    uint64_t heard_ms;
+    uint64_t received_ms;
     int err;
     bool is_close_wanted;
     bool is_closing;
@@ -131,7 +131,7 @@ static void on_data(void *user, struct pfl_span data)
 
     if (l->is_closing)
         return;
-    l->heard_ms = uv_now(l->conf.loop);
+    l->received_ms = uv_now(l->conf.loop);
     rc = pfl_h2_feed(l->h2, data);
     pump(l); /* also sends the peer the reason of feed's failure */
     if (l->conf.on_read != NULL)
@@ -177,7 +177,7 @@ static const struct pfl_stream_ops stream_ops = {
 static void on_tick(uv_timer_t *timer)
 {
     struct pfl_tunnel_link *l = timer->data;
-    uint64_t quiet_ms = uv_now(l->conf.loop) - l->heard_ms;
+    uint64_t quiet_ms = uv_now(l->conf.loop) - l->received_ms;
 
     if (quiet_ms >= PFL_TUNNEL_SILENCE_FACTOR * l->conf.quiet_ms) {
         begin_close(l, PFL_ETIMEOUT, "the other side has been silent for too long");
@@ -215,7 +215,7 @@ int pfl_tunnel_link_open(const struct pfl_tunnel_link_conf *conf, struct pfl_tun
         return rc;
     }
     l->stream = conf->stream;
-    l->heard_ms = uv_now(conf->loop);
+    l->received_ms = uv_now(conf->loop);
     pfl_stream_set_user(l->stream, &stream_ops, l);
     start_timers(l);
     *ret_link = l;

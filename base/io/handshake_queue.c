@@ -29,7 +29,7 @@
 struct pfl_handshake_queue {
     struct pfl_pending_handshakes *all; /* owned */
     uv_check_t turn_ends;
-    uv_idle_t goes_on;
+    uv_idle_t proceeds;
     uv_timer_t look_again;
     struct pfl_log_limit log;
     uint64_t spent_us; /* in this turn of the loop */
@@ -91,9 +91,9 @@ static void on_turn_end(uv_check_t *handle)
         call_next(q, next);
     }
     if (q->spent_us >= PFL_HANDSHAKE_TURN_US && pfl_pending_handshakes_are_waiting(q->all))
-        (void)uv_idle_start(&q->goes_on, on_idle);
+        (void)uv_idle_start(&q->proceeds, on_idle);
     else
-        (void)uv_idle_stop(&q->goes_on);
+        (void)uv_idle_stop(&q->proceeds);
     q->spent_us = 0;
 }
 
@@ -155,7 +155,7 @@ int pfl_handshake_queue_add(struct pfl_handshake_queue *self, struct pfl_handsha
     if (goes == NULL)
         return 0;
     ousted = PFL_CONTAINER_OF(goes, struct pfl_handshake_turn, handshake);
-    ousted->on_ousted(ousted->user);
+    ousted->on_evicted(ousted->user);
     return 0;
 }
 
@@ -177,7 +177,7 @@ static void close_if_empty(struct pfl_handshake_queue *q)
     if (!q->is_closing || figures.unfinished != 0 || q->kept != 0)
         return;
     uv_close((uv_handle_t *)&q->turn_ends, on_handle_closed);
-    uv_close((uv_handle_t *)&q->goes_on, on_handle_closed);
+    uv_close((uv_handle_t *)&q->proceeds, on_handle_closed);
     uv_close((uv_handle_t *)&q->look_again, on_handle_closed);
 }
 
@@ -259,14 +259,14 @@ int pfl_handshake_queue_open(uv_loop_t *loop, unsigned max, unsigned per_min,
         return rc;
     }
     (void)uv_check_init(loop, &q->turn_ends);
-    (void)uv_idle_init(loop, &q->goes_on);
+    (void)uv_idle_init(loop, &q->proceeds);
     (void)uv_timer_init(loop, &q->look_again);
     q->handles_open = HANDLES;
     q->max = conf.max;
-    q->turn_ends.data = q->goes_on.data = q->look_again.data = q;
+    q->turn_ends.data = q->proceeds.data = q->look_again.data = q;
     (void)uv_check_start(&q->turn_ends, on_turn_end);
     uv_unref((uv_handle_t *)&q->turn_ends);
-    uv_unref((uv_handle_t *)&q->goes_on);
+    uv_unref((uv_handle_t *)&q->proceeds);
     uv_unref((uv_handle_t *)&q->look_again);
     *ret_queue = q;
     return 0;

@@ -23,7 +23,7 @@ struct pfl_handshake_turn {
     /* Called from the loop: pfl_handshake_queue_begin may be called, and will return true. */
     void (*on_turn)(void *user);
     /* It was removed to make room for a newer one. May be called from within another's add. */
-    void (*on_ousted)(void *user);
+    void (*on_evicted)(void *user);
     void *user;
     bool is_kept; /* its connection keeps the address proven */
 };

@@ -232,7 +232,7 @@ static void refresh(struct scraper *s)
         send_figures(s);
 }
 
-void pfl_metrics_port_go_on(struct pfl_metrics_port *self)
+void pfl_metrics_port_proceed(struct pfl_metrics_port *self)
 {
     struct pfl_list *it;
 

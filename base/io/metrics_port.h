@@ -42,7 +42,7 @@ PFL_MUST_USE int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
 /* The bound TCP port; 0 without TLS. */
 uint16_t pfl_metrics_port_get_number(const struct pfl_metrics_port *self);
 /* Fresh metrics are available: answers all waiting requests. */
-void pfl_metrics_port_go_on(struct pfl_metrics_port *self);
+void pfl_metrics_port_proceed(struct pfl_metrics_port *self);
 /* For new connections; if the new certificate cannot be loaded the old one stays (logged). NULL is
  * legal. */
 void pfl_metrics_port_reload(struct pfl_metrics_port *self);

@@ -167,7 +167,7 @@ static void watch_validity(uv_timer_t *timer)
 
 /* ---- receiving ---- */
 
-static void tell_eof(struct tls_stream *t)
+static void report_eof(struct tls_stream *t)
 {
     if (t->is_closing || t->eof == EOF_REPORTED || !pfl_tls_engine_has_peer_closed(t->engine))
         return;
@@ -180,7 +180,7 @@ static void tell_eof(struct tls_stream *t)
         t->base.ops->on_eof(t->base.user);
 }
 
-static void say_goodbye(struct tls_stream *t)
+static void send_close_notify(struct tls_stream *t)
 {
     struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
 
@@ -196,7 +196,7 @@ static void handle_ready(struct tls_stream *t)
     if (t->is_closing)
         return;
     if (t->is_shutdown_wanted) {
-        say_goodbye(t);
+        send_close_notify(t);
         pfl_stream_shutdown(t->sock);
     }
     if (t->base.ops->on_ready != NULL)
@@ -241,7 +241,7 @@ static bool is_held_back(const struct tls_stream *t)
 }
 
 /* False: the handshake waits for its turn. */
-static bool may_go_on(struct tls_stream *t)
+static bool may_proceed(struct tls_stream *t)
 {
     return t->queue == NULL || pfl_tls_engine_is_ready(t->engine) ||
            pfl_handshake_queue_begin(t->queue, &t->turn);
@@ -268,17 +268,17 @@ static void hold(struct tls_stream *t, struct pfl_span cipher)
 static void process(struct tls_stream *t, struct pfl_span cipher)
 {
     while (t->held.len == 0 && cipher.len != 0 && !t->is_closing && !is_held_back(t) &&
-           may_go_on(t))
+           may_proceed(t))
         process_some(t, &cipher);
     if (t->is_closing)
         return;
     hold(t, cipher);
     if (!t->is_closing)
-        tell_eof(t);
+        report_eof(t);
 }
 
 /* The held bytes first, then the socket. */
-static void go_on(void *user)
+static void proceed(void *user)
 {
     struct tls_stream *t = user;
     struct pfl_buf held = t->held;
@@ -290,7 +290,7 @@ static void go_on(void *user)
         pfl_stream_read_start(t->sock);
 }
 
-static void on_ousted(void *user)
+static void on_evicted(void *user)
 {
     struct tls_stream *t = user;
 
@@ -307,7 +307,7 @@ static void on_kick(uv_timer_t *timer)
 
     t->is_kick_due = false;
     watch_validity(timer);
-    go_on(t);
+    proceed(t);
 }
 
 static void on_handshake_timeout(uv_timer_t *timer)
@@ -462,7 +462,7 @@ static void tls_shutdown(struct pfl_stream *stream)
     t->is_shutdown_wanted = true;
     if (!pfl_tls_engine_is_ready(t->engine))
         return;
-    say_goodbye(t);
+    send_close_notify(t);
     if (!t->is_closing)
         pfl_stream_shutdown(t->sock);
 }
@@ -482,7 +482,7 @@ static void tls_close_after_flush(struct pfl_stream *stream, uint64_t timeout_ms
 
     if (t->is_closing)
         return;
-    say_goodbye(t);
+    send_close_notify(t);
     begin_close(t, 0);
     pfl_stream_close_after_flush(t->sock, timeout_ms);
 }
@@ -547,7 +547,7 @@ static int enter_queue(struct tls_stream *t, struct pfl_handshake_queue *queue, 
 {
     int rc = 0;
 
-    t->turn = (struct pfl_handshake_turn){.on_turn = go_on, .on_ousted = on_ousted, .user = t};
+    t->turn = (struct pfl_handshake_turn){.on_turn = proceed, .on_evicted = on_evicted, .user = t};
     if (queue != NULL)
         rc = pfl_handshake_queue_add(queue, &t->turn, fd);
     t->queue = rc == 0 ? queue : NULL;

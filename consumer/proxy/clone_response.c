@@ -19,7 +19,7 @@ enum {
     SERVICE_SEQUENCE = 1,
 };
 
-static bool is_story(uint32_t id)
+static bool is_service_packet(uint32_t id)
 {
     return id == TRACE_PACKET__TRACE_UUID || id == TRACE_PACKET__SERVICE_EVENT ||
            id == TRACE_PACKET__TRIGGER || id == TRACE_PACKET__CLONE_SNAPSHOT_TRIGGER ||
@@ -46,7 +46,7 @@ int pfl_clone_response_take_packet(struct pfl_span packet, struct pfl_buf *out)
     int rc;
 
     while (pfl_reader_field(&r, &f)) {
-        is_wanted = is_wanted || is_story(f.id);
+        is_wanted = is_wanted || is_service_packet(f.id);
         if (f.id == TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID)
             sequence = f.value;
         kept += is_stats(&f) ? pfl_message_copy_bytes(f.id, f.bytes, is_of_writers) : f.raw.len;

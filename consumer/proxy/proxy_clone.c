@@ -43,7 +43,7 @@ static void settle(struct pfl_proxy_clone *clone)
     clone->state = PFL_PROXY_CLONE_NONE;
     clone->source = NULL;
     pfl_buf_fini(&clone->answer);
-    pfl_buf_fini(&clone->story);
+    pfl_buf_fini(&clone->service_packets);
     close_fd(&clone->from);
     close_fd(&clone->to);
 }
@@ -114,8 +114,8 @@ static int sync_data(int fd)
 static void finish(struct pfl_proxy_client *c)
 {
     struct pfl_proxy_clone *clone = &c->clone;
-    struct pfl_span story = pfl_buf_get(&clone->story);
-    int error = write_all(clone->to, story.data, story.len);
+    struct pfl_span service_packets = pfl_buf_get(&clone->service_packets);
+    int error = write_all(clone->to, service_packets.data, service_packets.len);
     int rc;
 
     if (error == 0)
@@ -142,18 +142,18 @@ static int on_packet(void *user, const struct iovec *slices, int slices_len, siz
         return 0;
     if (slices_len == 1)
         return pfl_clone_response_take_packet(pfl_span_of(slices[0].iov_base, bytes),
-                                              &c->clone.story);
+                                              &c->clone.service_packets);
     pfl_buf_init(&whole, PFL_CLONE_RESPONSE_PACKET_MAX);
     for (int i = 0; rc == 0 && i < slices_len; i++)
         rc = pfl_buf_append(&whole, slices[i].iov_base, slices[i].iov_len);
     if (rc == 0)
-        rc = pfl_clone_response_take_packet(pfl_buf_get(&whole), &c->clone.story);
+        rc = pfl_clone_response_take_packet(pfl_buf_get(&whole), &c->clone.service_packets);
     pfl_buf_fini(&whole);
     return rc;
 }
 
 /* A host that breaks the protocol here breaks its connection. */
-static int on_story(void *user, const struct pfl_rpc_reply *part)
+static int on_service_packets(void *user, const struct pfl_rpc_reply *part)
 {
     struct pfl_proxy_client *c = user;
     int rc = 0;
@@ -167,12 +167,12 @@ static int on_story(void *user, const struct pfl_rpc_reply *part)
     return rc;
 }
 
-static void read_story(struct pfl_proxy_client *c)
+static void read_service_packets(struct pfl_proxy_client *c)
 {
     pfl_packet_scan_init(&c->clone.scan, PFL_PACKET_MAX_BYTES);
     c->clone.state = PFL_PROXY_CLONE_PACKETS;
-    if (c->conn == NULL ||
-        pfl_host_conn_invoke(c->conn, "ReadBuffers", pfl_span_of(NULL, 0), on_story, c) != 0)
+    if (c->conn == NULL || pfl_host_conn_invoke(c->conn, "ReadBuffers", pfl_span_of(NULL, 0),
+                                                on_service_packets, c) != 0)
         give_up(c, "the clone cannot be read");
 }
 
@@ -215,7 +215,7 @@ static void on_copied(struct pfl_work *work)
     } else if (c->clone.error != 0) {
         give_up(c, strerror(c->clone.error));
     } else {
-        read_story(c);
+        read_service_packets(c);
     }
 }
 
@@ -341,7 +341,7 @@ void pfl_proxy_clone_init(struct pfl_proxy_client *c)
     c->clone.from = -1;
     c->clone.to = -1;
     pfl_buf_init(&c->clone.answer, CLONE_ANSWER_MAX_BYTES);
-    pfl_buf_init(&c->clone.story, CLONE_STORY_MAX_BYTES);
+    pfl_buf_init(&c->clone.service_packets, CLONE_STORY_MAX_BYTES);
 }
 
 void pfl_proxy_clone_close(struct pfl_proxy_client *c)

@@ -30,7 +30,7 @@ struct pfl_proxy_clone {
     struct pfl_proxy_client *source; /* borrowed while SOURCE */
     uint64_t mark;                   /* of the source's read-out */
     struct pfl_buf answer;           /* owned: the host's answer */
-    struct pfl_buf story;            /* owned */
+    struct pfl_buf service_packets;  /* owned */
     struct pfl_packet_scan scan;     /* owned while PACKETS */
     struct pfl_work work;            /* while DISK */
     uint64_t copy_bytes;

@@ -300,7 +300,7 @@ void pfl_fleet_client_give_state(struct pfl_fleet_client *c, struct pfl_span sta
 
 /* ---- reading ---- */
 
-static void go_on(struct pfl_fleet_client *c);
+static void proceed(struct pfl_fleet_client *c);
 
 static void end_reading(struct pfl_fleet_client *c)
 {
@@ -347,7 +347,7 @@ static void on_chunk(struct pfl_work *work)
     r->len = (size_t)len;
     r->taken = 0;
     r->offset += len;
-    go_on(c);
+    proceed(c);
 }
 
 static int send_slices(struct pfl_fleet_client *c)
@@ -368,7 +368,7 @@ static int send_slices(struct pfl_fleet_client *c)
 }
 
 /* Sends the chunk to the client until the queue is full; then the next chunk. */
-static void go_on(struct pfl_fleet_client *c)
+static void proceed(struct pfl_fleet_client *c)
 {
     struct pfl_fleet_reading *r = &c->reading;
     int rc = 0;
@@ -401,7 +401,7 @@ static int on_read_buffers(void *user, struct pfl_rpc_request request, struct pf
         return PFL_ENOMEM;
     r->request = request;
     r->is_open = true;
-    go_on(c);
+    proceed(c);
     return 0;
 }
 
@@ -454,7 +454,7 @@ static void on_writable(void *user)
     if (!c->reading.is_held || c->is_closing)
         return;
     c->reading.is_held = false;
-    go_on(c);
+    proceed(c);
 }
 
 static void on_closed(void *user, int err)

@@ -382,7 +382,7 @@ static void wait_for_events(struct perfleet *p)
 }
 
 /* The last things of a connection that the program ends. */
-static void say_goodbye(struct perfleet *p)
+static void finish_sources(struct perfleet *p)
 {
     if (p->state == PFL_CLIENT_READY && !p->connection.has_failed) {
         stop_sources(p);
@@ -423,7 +423,7 @@ void *pfl_client_run(void *arg)
         pthread_mutex_unlock(&p->lock);
     }
     let_sources_go(p);
-    say_goodbye(p);
+    finish_sources(p);
     pfl_arbiter_batch_fini(&p->batch);
     return NULL;
 }

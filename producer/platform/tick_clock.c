@@ -62,7 +62,7 @@ static uint64_t get(const _Atomic(uint64_t) *from)
     return atomic_load_explicit(from, memory_order_relaxed);
 }
 
-static void begin_anew(struct pfl_tick_clock *self, uint64_t ticks, uint64_t ns)
+static void begin_again(struct pfl_tick_clock *self, uint64_t ticks, uint64_t ns)
 {
     self->ref_ticks = ticks;
     self->ref_ns = ns;
@@ -76,12 +76,12 @@ void pfl_tick_clock_rest(struct pfl_tick_clock *self, uint64_t now_ns)
         self->failures = 0;
     set(&self->rest_until_ns, now_ns + ((uint64_t)REST_NS << self->failures));
     self->failures += self->failures < REST_SHIFT;
-    begin_anew(self, 0, 0);
+    begin_again(self, 0, 0);
 }
 
 void pfl_tick_clock_forget(struct pfl_tick_clock *self)
 {
-    begin_anew(self, 0, 0);
+    begin_again(self, 0, 0);
     self->failures = 0;
     set(&self->rest_until_ns, 0);
     atomic_store_explicit(&self->turn, 0, memory_order_release);
@@ -127,7 +127,7 @@ bool pfl_tick_clock_renew(struct pfl_tick_clock *self, const struct pfl_tick_rea
     if (took > reading->took_max)
         return false;
     if (self->ref_ns == 0 || ns - self->ref_ns > PAUSE_NS) {
-        begin_anew(self, ticks, ns);
+        begin_again(self, ticks, ns);
         return true;
     }
     if ((self->rates > 0 && !has_met(self, ticks, ns)) ||

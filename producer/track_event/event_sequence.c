@@ -235,7 +235,7 @@ static void write_defaults(struct pfl_event_sequence *self, uint64_t now_ns)
     perfleet_packet_end(w);
 }
 
-bool pfl_event_sequence_start_anew(struct pfl_event_sequence *self, uint64_t now_ns)
+bool pfl_event_sequence_restart(struct pfl_event_sequence *self, uint64_t now_ns)
 {
     self->seen_clears = atomic_load_explicit(self->clears, memory_order_relaxed);
     if (!perfleet_writer_take_reset(self->w))

@@ -60,7 +60,7 @@ struct pfl_event_sequence {
 extern _Thread_local struct pfl_event_sequence *pfl_event_sequences[PERFLEET_MAX_INSTANCES];
 
 struct pfl_event_sequence *pfl_event_sequence_renew(uint32_t instance);
-bool pfl_event_sequence_start_anew(struct pfl_event_sequence *self, uint64_t now_ns);
+bool pfl_event_sequence_restart(struct pfl_event_sequence *self, uint64_t now_ns);
 
 /* The calling thread's sequence for an instance; NULL: not available. */
 static inline struct pfl_event_sequence *pfl_event_sequence_get(uint32_t instance)
@@ -83,7 +83,7 @@ static inline bool pfl_event_sequence_prepare(struct pfl_event_sequence *self, u
                                  self->seen_clears,
                          1))
         return true;
-    return pfl_event_sequence_start_anew(self, now_ns);
+    return pfl_event_sequence_restart(self, now_ns);
 }
 
 /* Between packets: announces the track and those above it, if necessary. Returns the track's

@@ -36,12 +36,12 @@ struct pfl_agent_events {
     struct pfl_buf line; /* the received part of an incomplete line */
     int64_t clock_ms;    /* our clock - the host's; when has_clock */
     bool has_clock;
-    bool is_heard; /* it was answered 200 */
+    bool is_subscribed; /* it was answered 200 */
 };
 
 /* ---- lines ---- */
 
-static void audit_unheard(struct pfl_agent_events *l, struct pfl_host *host)
+static void audit_unsubscribed(struct pfl_agent_events *l, struct pfl_host *host)
 {
     char detail[PFL_AUDIT_LOG_DETAIL_BYTES];
 
@@ -112,7 +112,7 @@ static void take_event(struct pfl_agent_events *l, struct pfl_host *host,
         take_spool(l, host, &h->spool);
         return;
     }
-    audit_unheard(l, host);
+    audit_unsubscribed(l, host);
     memcpy(l->source.who, h->who, sizeof(l->source.who));
     memcpy(l->source.stream, h->stream, sizeof(l->source.stream));
     if (h->kind == PFL_AGENT_EVENT_TRIGGER)
@@ -167,8 +167,8 @@ static void on_response(void *user, const struct pfl_h2_head *head)
     unsigned status = pfl_h2_head_get_status(head);
     uint64_t host_ms;
 
-    l->is_heard = status == 200;
-    l->peer->is_deaf = status == 404;
+    l->is_subscribed = status == 200;
+    l->peer->lacks_events = status == 404;
     l->has_clock = pfl_h2_head_get_number(head, PFL_TUNNEL_H_NOW, &host_ms);
     if (l->has_clock)
         l->clock_ms = (int64_t)pfl_peer_table_get_now_ms(l->peer->table) - (int64_t)host_ms;
@@ -189,7 +189,7 @@ static void on_data(void *user, struct pfl_span data)
         }
         if (end == NULL)
             break;
-        if (l->is_heard && l->peer->host != NULL)
+        if (l->is_subscribed && l->peer->host != NULL)
             take_line(l, pfl_buf_get(&l->line));
         pfl_buf_clear(&l->line);
         data = pfl_span_of(end + 1, data.len - len - 1);
@@ -208,8 +208,8 @@ static void on_closed(void *user, uint32_t code)
     struct pfl_hub_peer *p = l->peer;
 
     if (p->host != NULL)
-        audit_unheard(l, p->host);
-    if (l->is_heard && pfl_peer_table_get_h2(p) != NULL)
+        audit_unsubscribed(l, p->host);
+    if (l->is_subscribed && pfl_peer_table_get_h2(p) != NULL)
         pfl_audit_context_report(&l->source, PFL_HUB_EVENTS_ENDED, code, NULL);
     p->events = NULL;
     pfl_buf_fini(&l->line);
@@ -223,7 +223,7 @@ static const struct pfl_h2_stream_ops ops = {
     .on_closed = on_closed,
 };
 
-static void report_unheard(const struct pfl_hub_peer *p, const char *reason)
+static void report_unsubscribed(const struct pfl_hub_peer *p, const char *reason)
 {
     struct pfl_audit_context context;
 
@@ -247,7 +247,7 @@ static void listen_to(struct pfl_hub_peer *p, struct pfl_h2 *h2,
         .method = "GET", .path = PFL_TUNNEL_EVENTS_PATH, .ops = &ops, .user = l};
 
     if (l == NULL) {
-        report_unheard(p, "out of memory");
+        report_unsubscribed(p, "out of memory");
         return;
     }
     l->peer = p;
@@ -259,7 +259,7 @@ static void listen_to(struct pfl_hub_peer *p, struct pfl_h2 *h2,
         p->events = l;
         return;
     }
-    report_unheard(p, "it could not be asked");
+    report_unsubscribed(p, "it could not be asked");
     pfl_mem_free(l);
 }
 
@@ -271,8 +271,8 @@ void pfl_agent_events_start(struct pfl_hub_peer *agent, struct pfl_trigger_passi
     if (h2 == NULL)
         return;
     if (agent->events != NULL)
-        audit_unheard(agent->events, agent->host);
-    else if (!agent->is_deaf)
+        audit_unsubscribed(agent->events, agent->host);
+    else if (!agent->lacks_events)
         listen_to(agent, h2, triggers);
     pfl_trigger_passing_next(triggers, agent);
 }

@@ -116,7 +116,7 @@ static const struct pfl_h2_stream_ops ops = {
     .on_closed = on_closed,
 };
 
-static void go_on(struct pfl_throttled *throttled)
+static void proceed(struct pfl_throttled *throttled)
 {
     pfl_h2_stream_wake(PFL_CONTAINER_OF(throttled, struct listing, throttled)->h2_stream);
 }
@@ -138,7 +138,7 @@ void pfl_host_list_send(struct pfl_host_list *self, struct pfl_hub_peer *peer,
         pfl_host_request_refuse(h2_stream, 503, "out of memory", "the relay is out of memory");
         return;
     }
-    l->throttled.go_on = go_on;
+    l->throttled.proceed = proceed;
     l->list = self;
     l->peer = peer;
     l->h2_stream = h2_stream;

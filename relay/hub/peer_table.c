@@ -85,7 +85,7 @@ static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_i
     PFL_LIST_EACH (it, &self->peers) {
         struct pfl_hub_peer *p = peer_of(it);
 
-        if (p->is_ousted || !is_same(p, identity, is_collector))
+        if (p->is_evicted || !is_same(p, identity, is_collector))
             continue;
         count++;
         if (oldest == NULL && !counts(p))
@@ -93,7 +93,7 @@ static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_i
     }
     if (count < PFL_PEER_TABLE_OF_HOST || oldest == NULL)
         return NULL;
-    oldest->is_ousted = true;
+    oldest->is_evicted = true;
     return oldest;
 }
 
@@ -120,7 +120,7 @@ static int admit_collector(const struct pfl_peer_table *self, const char *name)
 }
 
 int pfl_peer_table_admit(struct pfl_peer_table *self, const struct pfl_identity *identity,
-                         bool is_collector, struct pfl_hub_peer **ret_ousted)
+                         bool is_collector, struct pfl_hub_peer **ret_evicted)
 {
     bool is_one = is_collector || identity->role == PFL_IDENTITY_HOST;
     int rc = is_collector ? admit_collector(self, identity->name) : 0;
@@ -128,7 +128,7 @@ int pfl_peer_table_admit(struct pfl_peer_table *self, const struct pfl_identity 
     if (rc == 0 && !is_one && count_of(self, identity) >= self->max_per_operator)
         rc = PFL_ELIMIT;
     if (rc == 0)
-        *ret_ousted = is_one ? oust(self, identity, is_collector) : NULL;
+        *ret_evicted = is_one ? oust(self, identity, is_collector) : NULL;
     return rc;
 }
 

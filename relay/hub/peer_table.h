@@ -40,14 +40,14 @@ struct pfl_hub_peer {
     int64_t certificate_end_s;
     enum pfl_hub_peer_state state;
     bool is_collector; /* an operator that answers requests: HTTP/2's roles are reversed */
-    bool is_ousted;    /* closed because its host, or its collector, has a newer one */
+    bool is_evicted;   /* closed because its host, or its collector, has a newer one */
     struct pfl_list of_collectors; /* of the connection that counts for its collector */
     struct pfl_host *host; /* of an agent: borrowed while it is the host's connection, else NULL */
     struct pfl_list throttled;       /* an operator's: throttle.h */
     struct pfl_agent_events *events; /* an agent's event stream; NULL: none now */
     uint64_t passed;                 /* the last trigger that was forwarded to it */
     bool is_passing;                 /* one is in flight */
-    bool is_deaf;                    /* it does not know events (404) */
+    bool lacks_events;               /* it does not know events (404) */
 };
 
 struct pfl_peer_table {
@@ -80,7 +80,7 @@ void pfl_peer_table_fini(struct pfl_peer_table *self);
  * *ret_ousted is the connection to close for it; NULL: none. */
 PFL_MUST_USE int pfl_peer_table_admit(struct pfl_peer_table *self,
                                       const struct pfl_identity *identity, bool is_collector,
-                                      struct pfl_hub_peer **ret_ousted);
+                                      struct pfl_hub_peer **ret_evicted);
 /* `peer` has identity, is_collector, address, tls_version and certificate_end_s, the rest is
  * zeroed. */
 void pfl_peer_table_add(struct pfl_peer_table *self, struct pfl_hub_peer *peer);

@@ -133,7 +133,7 @@ void pfl_stream_table_get_traffic(const struct pfl_stream_table *self,
 
 /* ---- bytes a second ---- */
 
-static void go_on(struct pfl_throttled *throttled)
+static void proceed(struct pfl_throttled *throttled)
 {
     pfl_stream_splice_wake(PFL_CONTAINER_OF(throttled, struct stream, throttled)->splice);
 }
@@ -375,7 +375,7 @@ static void init_stream(struct stream *c, struct pfl_stream_table *table,
     c->table = table;
     c->peer = request->peer;
     c->share = pfl_stream_table_get_share(c->context.who);
-    c->throttled.go_on = go_on;
+    c->throttled.proceed = proceed;
     c->kind = request->route->kind;
     c->is_resume = c->kind == PFL_ROUTE_CONSUMER && request->route->is_resume;
     if (c->kind == PFL_ROUTE_SPOOL && request->route->orderer != NULL)

@@ -24,7 +24,7 @@ void pfl_throttle_run(struct pfl_hub_peer *peer)
             PFL_CONTAINER_OF(peer->throttled.next, struct pfl_throttled, node);
 
         pfl_list_remove(&t->node);
-        t->go_on(t);
+        t->proceed(t);
     }
 }
 

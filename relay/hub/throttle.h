@@ -10,7 +10,7 @@ struct pfl_hub_peer;
 /* Part of the waiting object, which removes the node before it is freed. */
 struct pfl_throttled {
     struct pfl_list node; /* in its peer's list; zeroed, or removed: not waiting */
-    void (*go_on)(struct pfl_throttled *self);
+    void (*proceed)(struct pfl_throttled *self);
 };
 
 /* Retries it soon. Idempotent. */

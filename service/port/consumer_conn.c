@@ -150,7 +150,7 @@ static bool send_next_frame(struct pfl_consumer_conn *conn, size_t *sent_bytes)
     int rc = pfl_session_read_next_frame(&conn->read, &frame);
 
     if (rc == PFL_EAGAIN) {
-        if (!pfl_session_read_can_go_on(&conn->read) && !pfl_session_read_is_paused(&conn->read))
+        if (!pfl_session_read_can_proceed(&conn->read) && !pfl_session_read_is_paused(&conn->read))
             pfl_list_remove(&conn->reading); /* on_read_ready brings it back */
         return false;
     }
@@ -189,7 +189,7 @@ void pfl_consumer_conn_pump(struct pfl_consumer_conn *conn)
     size_t sent_bytes = 0;
 
     while (sent_bytes < PFL_CONSUMER_TURN_BYTES) {
-        bool goes_on = false;
+        bool proceeds = false;
 
         if (conn->is_closing) {
             pfl_consumer_conn_stop_reading(conn);
@@ -201,10 +201,10 @@ void pfl_consumer_conn_pump(struct pfl_consumer_conn *conn)
             return;
         }
         if (conn->queries_len != 0)
-            goes_on = send_next_part(conn, &sent_bytes);
+            proceeds = send_next_part(conn, &sent_bytes);
         else
-            goes_on = send_next_frame(conn, &sent_bytes);
-        if (!goes_on)
+            proceeds = send_next_frame(conn, &sent_bytes);
+        if (!proceeds)
             return;
     }
     pfl_consumer_conn_want_reading(conn);

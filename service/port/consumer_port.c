@@ -144,7 +144,7 @@ static void feed(struct pfl_consumer_conn *conn, struct pfl_span data)
 }
 
 /* Its user need not wait any more. */
-static void go_on(struct pfl_consumer_conn *conn)
+static void proceed(struct pfl_consumer_conn *conn)
 {
     struct pfl_buf unfed = conn->unfed;
 
@@ -185,7 +185,7 @@ static void on_turn(uv_timer_t *timer)
         if (conn->is_closing)
             continue;
         if (wait_ms == 0)
-            go_on(conn);
+            proceed(conn);
         else if (next_ms == 0 || wait_ms < next_ms)
             next_ms = wait_ms;
     }

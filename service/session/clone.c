@@ -370,7 +370,7 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     pfl_concurrent_tell(service, copy);
     copy->uuid = pfl_session_make_uuid(service);
     copy->uuid.lsb = source->uuid.lsb; /* ties the clone to what it was cloned for */
-    pfl_clone_session_copy_story(service, copy, source, clone);
+    pfl_clone_session_copy_history(service, copy, source, clone);
     if (source->plan->trigger_mode == PFL_TRIGGER_CLONE)
         pfl_trigger_list_set_cloned(&source->triggers);
     pfl_list_append(&service->sessions, &copy->node);

@@ -33,8 +33,9 @@ PFL_MUST_USE int pfl_clone_session_new(struct pfl_service *service,
 /* Moves the clone's buffers to the session. */
 void pfl_clone_session_take_buffers(struct pfl_session *copy, struct pfl_clone *clone);
 /* Copies the source's events and counters, and records what happened since. */
-void pfl_clone_session_copy_story(struct pfl_service *service, struct pfl_session *copy,
-                                  const struct pfl_session *source, const struct pfl_clone *clone);
+void pfl_clone_session_copy_history(struct pfl_service *service, struct pfl_session *copy,
+                                    const struct pfl_session *source,
+                                    const struct pfl_clone *clone);
 
 /* The object whose buffers are copied next: one of these, or neither. */
 struct pfl_clone_next {

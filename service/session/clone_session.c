@@ -24,8 +24,8 @@ static int copy_triggers(struct pfl_session *copy, const struct pfl_session *sou
     return 0;
 }
 
-void pfl_clone_session_copy_story(struct pfl_service *service, struct pfl_session *copy,
-                                  const struct pfl_session *source, const struct pfl_clone *clone)
+void pfl_clone_session_copy_history(struct pfl_service *service, struct pfl_session *copy,
+                                    const struct pfl_session *source, const struct pfl_clone *clone)
 {
     copy->counters = source->counters;
     copy->inherited = source->counters;

@@ -380,17 +380,17 @@ bool pfl_session_file_is_idle(const struct pfl_session_file *self)
 
 static void pump(struct pfl_session_file *self)
 {
-    bool can_go_on = true;
+    bool can_proceed = true;
 
-    while (can_go_on && self->job == PFL_SESSION_FILE_NO_JOB) {
+    while (can_proceed && self->job == PFL_SESSION_FILE_NO_JOB) {
         if (self->is_over)
             submit(self, true);
         else if (self->is_reading)
-            can_go_on = step_pass(self);
+            can_proceed = step_pass(self);
         else if (self->wants_pass && !self->session->is_copied)
             begin_pass(self);
         else
-            can_go_on = false;
+            can_proceed = false;
     }
     if (pfl_session_file_is_idle(self))
         self->session->ops->on_file_idle(self->service, self->session);

@@ -399,7 +399,7 @@ static int turn_pipeline(struct pfl_session_read *self)
     return 0;
 }
 
-bool pfl_session_read_can_go_on(const struct pfl_session_read *self)
+bool pfl_session_read_can_proceed(const struct pfl_session_read *self)
 {
     return self->source != NULL && !self->session->output->is_running &&
            pfl_readback_is_held(self->readback) &&
@@ -413,7 +413,7 @@ bool pfl_session_read_is_paused(const struct pfl_session_read *self)
 
 int pfl_session_read_next_frame(struct pfl_session_read *self, struct pfl_readback_frame *ret_frame)
 {
-    int rc = pfl_session_read_can_go_on(self) ? turn_pipeline(self) : 0;
+    int rc = pfl_session_read_can_proceed(self) ? turn_pipeline(self) : 0;
 
     return rc != 0 ? rc : pfl_readback_next_frame(self->readback, ret_frame);
 }
@@ -423,7 +423,7 @@ int pfl_session_read_next_packet(struct pfl_session_read *self,
 {
     int rc = 0;
 
-    while (rc == 0 && pfl_session_read_can_go_on(self)) {
+    while (rc == 0 && pfl_session_read_can_proceed(self)) {
         rc = turn_pipeline(self);
         if (pfl_session_read_is_paused(self))
             break;

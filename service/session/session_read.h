@@ -44,7 +44,7 @@ PFL_MUST_USE int pfl_session_read_next_frame(struct pfl_session_read *self,
                                              struct pfl_readback_frame *ret_frame);
 PFL_MUST_USE int pfl_session_read_next_packet(struct pfl_session_read *self,
                                               struct pfl_readback_packet *ret_packet);
-bool pfl_session_read_can_go_on(const struct pfl_session_read *self);
+bool pfl_session_read_can_proceed(const struct pfl_session_read *self);
 bool pfl_session_read_is_paused(const struct pfl_session_read *self);
 /* Ends it, finished or not; legal on zeroed memory. */
 void pfl_session_read_stop(struct pfl_session_read *self);

@@ -156,7 +156,7 @@ struct side {
     uint8_t plain[WIRE_BYTES];
     struct pfl_writer plain_out;
     bool has_failed;
-    bool has_spoken;
+    bool has_sent;
 };
 
 static struct pfl_tls_conf *confs[2]; /* server, client */
@@ -170,7 +170,7 @@ static void open_side(unsigned i)
     s->out = pfl_writer_of(s->wire, sizeof(s->wire));
     s->plain_out = pfl_writer_of(s->plain, sizeof(s->plain));
     s->taken = 0;
-    s->has_failed = s->has_spoken = false;
+    s->has_failed = s->has_sent = false;
     expect(pfl_tls_engine_new(confs[i], NULL, &s->engine) == 0);
     expect(pfl_tls_engine_start(s->engine, &s->out) == 0);
 }
@@ -203,9 +203,9 @@ static void feed(struct side *s, struct pfl_span cipher)
 
 static void speak(struct side *s)
 {
-    if (s->has_spoken || s->has_failed || !pfl_tls_engine_is_ready(s->engine))
+    if (s->has_sent || s->has_failed || !pfl_tls_engine_is_ready(s->engine))
         return;
-    s->has_spoken = true;
+    s->has_sent = true;
     expect(pfl_tls_engine_write(s->engine, pfl_span_of(spoken, sizeof(spoken)), &s->out) == 0);
     pfl_tls_engine_close_notify(s->engine, &s->out);
 }

@@ -139,7 +139,7 @@ static struct memory *map_memory(int fd)
 }
 
 /* The memory comes last: once it is there, all is. */
-static struct memory *begin_anew(int *ends)
+static struct memory *begin_again(int *ends)
 {
     int fd = memfd_create("memory", MFD_CLOEXEC);
 
@@ -223,7 +223,7 @@ static void live(unsigned starts)
     EXPECT(pfl_notify_has_store());
     if (find("memory") < 0) {
         EXPECT(kept.len <= 2);
-        m = begin_anew(ends);
+        m = begin_again(ends);
     } else {
         EXPECT(count("memory") == 1 && count("socket-a") == 1 && count("socket-b") == 1);
         m = map_memory(find("memory"));

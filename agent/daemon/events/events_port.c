@@ -50,15 +50,15 @@ static struct listener *listener_of(struct pfl_list *node)
 static void release(struct pfl_events *e)
 {
     uint64_t below = e->log.next;
-    bool is_heard = false;
+    bool has_listener = false;
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &e->listeners) {
         if (!listener_of(it)->is_cut && listener_of(it)->credited < below)
             below = listener_of(it)->credited;
-        is_heard |= !listener_of(it)->is_cut;
+        has_listener |= !listener_of(it)->is_cut;
     }
-    if (is_heard)
+    if (has_listener)
         pfl_event_log_release(&e->log, below);
 }
 

@@ -150,7 +150,7 @@ static int begin_job(struct pfl_encode_port *p)
 }
 
 /* No job runs: encodes the waiting bytes, or starts a job for them, and then the end. */
-static int go_on(struct pfl_encode_port *p)
+static int proceed(struct pfl_encode_port *p)
 {
     size_t waiting = (size_t)(p->state.end - p->cursor);
     int rc = 0;
@@ -185,7 +185,7 @@ static int use_output(struct pfl_encode_port *p)
     if (rc != 0)
         return rc;
     use_up(p, in_len);
-    return p->is_running ? 0 : go_on(p);
+    return p->is_running ? 0 : proceed(p);
 }
 
 static void on_job_done(struct pfl_work *job)
@@ -256,7 +256,7 @@ int pfl_encode_port_wrote(struct pfl_encode_port *self, size_t len)
         return len == 0 ? 0 : PFL_ESTATE;
     assert(len <= self->conf.pipe_bytes - pfl_encode_port_pending(self));
     self->state.end += len;
-    return self->is_running ? 0 : go_on(self);
+    return self->is_running ? 0 : proceed(self);
 }
 
 int pfl_encode_port_write(struct pfl_encode_port *self, struct pfl_span data)
@@ -278,7 +278,7 @@ int pfl_encode_port_end(struct pfl_encode_port *self)
     if (self->is_end_wanted)
         return 0;
     self->is_end_wanted = true;
-    return self->is_running ? 0 : go_on(self);
+    return self->is_running ? 0 : proceed(self);
 }
 
 void pfl_encode_port_get_state(const struct pfl_encode_port *self,

@@ -292,7 +292,7 @@ static bool try_empty(struct pfl_spool *s)
 }
 
 /* The operator's side first: it is what frees room. */
-static void go_on(struct pfl_spool *s)
+static void proceed(struct pfl_spool *s)
 {
     if (s->job != JOB_NONE || s->is_closing)
         return;
@@ -347,7 +347,7 @@ static void on_job_done(struct pfl_work *work)
         finish_read(s);
     else if (kind == JOB_EMPTY)
         finish_empty(s);
-    go_on(s);
+    proceed(s);
     s->conf.on_change(s->conf.user);
 }
 
@@ -472,7 +472,7 @@ int pfl_spool_write(struct pfl_spool *self, struct pfl_span data)
         self->now.ring_end += room.len;
         data = pfl_span_of(data.data + room.len, data.len - room.len);
     }
-    go_on(self);
+    proceed(self);
     return 0;
 }
 
@@ -504,7 +504,7 @@ void pfl_spool_use(struct pfl_spool *self, size_t len)
         pfl_buf_consume(&self->front, len);
         self->now.file_begin += len;
     }
-    go_on(self);
+    proceed(self);
     if (pfl_spool_is_empty(self) && self->job == JOB_NONE)
         pfl_buf_fini(&self->front);
 }
@@ -512,7 +512,7 @@ void pfl_spool_use(struct pfl_spool *self, size_t len)
 void pfl_spool_retry(struct pfl_spool *self)
 {
     self->is_write_held = false;
-    go_on(self);
+    proceed(self);
 }
 
 bool pfl_spool_is_full(const struct pfl_spool *self)

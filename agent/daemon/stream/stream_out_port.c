@@ -96,7 +96,7 @@ int pfl_agent_stream_out_refill(struct pfl_agent_stream *self)
 }
 
 /* There is room again, perhaps: also for the gate's answers, which wait for it. */
-static void go_on(struct pfl_agent_stream *s)
+static void proceed(struct pfl_agent_stream *s)
 {
     pfl_agent_stream_out_pace(s);
     if (s->gate != NULL)
@@ -113,7 +113,7 @@ void pfl_agent_stream_out_on_spool(void *user)
         pfl_agent_stream_kill(s);
         return;
     }
-    go_on(s);
+    proceed(s);
 }
 
 /* Encoded bytes, in order: into the ring, or behind the bytes that wait for it. One output may be
@@ -140,7 +140,7 @@ void pfl_agent_stream_out_on_progress(void *user, int err)
     if (err != 0 || pfl_agent_stream_out_refill(s) != 0)
         pfl_agent_stream_kill(s);
     else
-        go_on(s);
+        proceed(s);
 }
 
 int pfl_agent_stream_out_write(struct pfl_agent_stream *self, struct pfl_span data)

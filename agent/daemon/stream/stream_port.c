@@ -462,7 +462,7 @@ static int take_read(struct pfl_agent_stream *s)
 }
 
 /* Completes the last calls of the previous process, and its unfinished work. May kill. */
-static void go_on(struct pfl_agent_stream *s, bool is_service_over)
+static void proceed(struct pfl_agent_stream *s, bool is_service_over)
 {
     if (pass_written(s) != 0 || take_read(s) != 0)
         pfl_agent_stream_kill(s);
@@ -542,7 +542,7 @@ int pfl_agent_stream_take_back(const struct pfl_agent_stream_conf *conf,
     since_ms = pfl_stream_memory_get_record(s->memory)->orphan_since_ms;
     orphan(s, since_ms != 0 && since_ms <= get_now_ms() ? since_ms : get_now_ms());
     *ret_stream = s;
-    go_on(s, is_service_over);
+    proceed(s, is_service_over);
     pfl_stream_memory_end_try(s->memory);
     return 0;
 }

@@ -140,16 +140,16 @@ static bool is_reserved(const char *wish)
 /* Reports patterns without a single event, which are often typing errors. */
 static void tell_unknown(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
 {
-    for (size_t i = 0; i < s->conf.wish_count; i++) {
-        struct pfl_ftrace_conf one = {.wishes = &s->conf.wishes[i], .wish_count = 1};
-        bool is_known = is_reserved(s->conf.wishes[i]);
+    for (size_t i = 0; i < s->conf.wanted_count; i++) {
+        struct pfl_ftrace_conf one = {.wanted = &s->conf.wanted[i], .wanted_count = 1};
+        bool is_known = is_reserved(s->conf.wanted[i]);
 
         for (size_t k = 0; k < self->catalog.count && !is_known; k++)
             is_known = pfl_ftrace_conf_wants(&one, self->catalog.events[k].group,
                                              self->catalog.events[k].name);
         if (!is_known)
             pfl_probe_message_text(&s->unknown, FTRACE_STATS__UNKNOWN_FTRACE_EVENTS,
-                                   s->conf.wishes[i]);
+                                   s->conf.wanted[i]);
     }
 }
 
@@ -170,8 +170,8 @@ int pfl_ftrace_events_choose(struct pfl_ftrace *self, struct pfl_ftrace_session 
 {
     int rc = load_catalog(self);
 
-    for (size_t i = 0; i < s->conf.wish_count && rc == 0; i++)
-        rc = add_late_event(self, s->conf.wishes[i]);
+    for (size_t i = 0; i < s->conf.wanted_count && rc == 0; i++)
+        rc = add_late_event(self, s->conf.wanted[i]);
     if (rc == 0 && s->conf.throttle_rss_stat)
         rc = add_late_event(self, "synthetic/rss_stat_throttled");
     if (rc != 0)

@@ -283,7 +283,7 @@ static int read_field(struct pfl_ftrace_conf *conf, const struct pfl_field *f)
 {
     switch (f->id) {
     case FTRACE_CONFIG__FTRACE_EVENTS:
-        return add_text(&conf->wishes, &conf->wish_count, f->bytes);
+        return add_text(&conf->wanted, &conf->wanted_count, f->bytes);
     case FTRACE_CONFIG__SYSCALL_EVENTS:
         return add_syscall(conf, f->bytes);
     case FTRACE_CONFIG__PRINT_FILTER:
@@ -342,7 +342,7 @@ int pfl_ftrace_conf_parse(struct pfl_span config, struct pfl_ftrace_conf *ret_co
 
 void pfl_ftrace_conf_fini(struct pfl_ftrace_conf *self)
 {
-    free_texts(self->wishes, self->wish_count);
+    free_texts(self->wanted, self->wanted_count);
     free_texts(self->unknown_syscalls, self->unknown_syscall_count);
     free_texts(self->graph_filters.items, self->graph_filters.count);
     free_texts(self->graph_roots.items, self->graph_roots.count);
@@ -381,8 +381,8 @@ bool pfl_ftrace_conf_wants(const struct pfl_ftrace_conf *self, const char *group
     if (self->has_graph && strcmp(group, "ftrace") == 0 &&
         (strcmp(name, "funcgraph_entry") == 0 || strcmp(name, "funcgraph_exit") == 0))
         return true;
-    for (size_t i = 0; i < self->wish_count; i++) {
-        if (is_wanted(self->wishes[i], group, name))
+    for (size_t i = 0; i < self->wanted_count; i++) {
+        if (is_wanted(self->wanted[i], group, name))
             return true;
     }
     return false;

@@ -32,8 +32,8 @@ struct pfl_ftrace_texts {
 };
 
 struct pfl_ftrace_conf {
-    char **wishes; /* owned: group/name, a group and a star, or a bare name */
-    size_t wish_count;
+    char **wanted; /* owned: group/name, a group and a star, or a bare name */
+    size_t wanted_count;
     /* Options of the whole instance, not of one session alone (exclusive features). */
     int32_t *tids; /* owned */
     size_t tid_count;

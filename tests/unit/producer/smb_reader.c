@@ -157,7 +157,7 @@ static void read_fragment(struct smb_reader *self, struct stream *s, const struc
                           uint32_t index, size_t *at)
 {
     bool is_last = index + 1 == c->count;
-    bool goes_on = is_last && (c->flags & PFL_CHUNK_CONTINUES_NEXT) != 0;
+    bool proceeds = is_last && (c->flags & PFL_CHUNK_CONTINUES_NEXT) != 0;
     bool is_rest = index == 0 && (c->flags & PFL_CHUNK_CONTINUES_PREV) != 0;
     uint64_t size = 0;
     size_t head = pfl_fragment_get_size(c->payload + *at, c->payload_bytes - *at, &size);
@@ -166,21 +166,21 @@ static void read_fragment(struct smb_reader *self, struct stream *s, const struc
     *at += head;
     assert_int_equal(is_rest, s->is_open);
     if (size == PFL_FRAGMENT_DROP) {
-        assert_true(is_last && !goes_on);
+        assert_true(is_last && !proceeds);
         self->drop_markers++;
         discard(s);
         return;
     }
     assert_true(size <= c->payload_bytes - *at);
     if (size == 0) { /* only the slot that nobody used */
-        assert_true(is_last && !goes_on && head == 1);
+        assert_true(is_last && !proceeds && head == 1);
         return;
     }
     s->packet.writer_id = c->writer_id;
     append(s, c->payload + *at, size);
     *at += size;
     s->is_open = true;
-    if (!goes_on)
+    if (!proceeds)
         emit(self, s);
 }
 

@@ -96,8 +96,8 @@ static struct {
     struct pfl_h2_stream *h2_stream;
     bool wants_zstd;
     bool is_frame_open;
-    bool has_heard_end; /* of the operator; then the service ends, too */
-    uint64_t written;   /* plain */
+    bool has_received_end; /* of the operator; then the service ends, too */
+    uint64_t written;      /* plain */
     uint64_t used;
     uint64_t most_reported; /* received, by any account of it so far */
     unsigned lessened;      /* accounts of less */
@@ -189,8 +189,8 @@ static void write_encoded(struct pfl_span in)
 
 static void end_of_service(void)
 {
-    agent.has_heard_end |= agent.resume.is_in_ended && pfl_resume_held(&agent.resume) == 0;
-    if (agent.written == TO_OPERATOR && agent.has_heard_end)
+    agent.has_received_end |= agent.resume.is_in_ended && pfl_resume_held(&agent.resume) == 0;
+    if (agent.written == TO_OPERATOR && agent.has_received_end)
         pfl_resume_end(&agent.resume);
 }
 

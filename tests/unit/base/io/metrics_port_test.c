@@ -180,8 +180,8 @@ static void who_waits_for_fresh_figures_gets_them_when_they_are_there(void **sta
     assert_int_equal(refreshes, 1);
     assert_int_equal(collects, 0);
     assert_int_equal(client.received_bytes, 0);
-    pfl_metrics_port_go_on(port);
-    pfl_metrics_port_go_on(port);
+    pfl_metrics_port_proceed(port);
+    pfl_metrics_port_proceed(port);
     assert_non_null(strstr(take_answer(), "perfleet_test 7"));
     assert_int_equal(collects, 1);
 }
@@ -202,7 +202,7 @@ static void who_ends_its_direction_while_it_waits_is_answered_and_closed(void **
     pfl_stream_shutdown(client.stream);
     endpoint_run_ready(&loop);
     assert_int_equal(client.eofs, 0);
-    pfl_metrics_port_go_on(port);
+    pfl_metrics_port_proceed(port);
     assert_non_null(strstr(take_answer(), "perfleet_test 7"));
 }
 
@@ -213,7 +213,7 @@ static void who_leaves_while_it_waits_is_forgotten(void **state)
     endpoint_run_ready(&loop);
     endpoint_close(&client);
     endpoint_run_ready(&loop);
-    pfl_metrics_port_go_on(port);
+    pfl_metrics_port_proceed(port);
     endpoint_run_ready(&loop);
     assert_int_equal(refreshes, 1);
 }
@@ -225,7 +225,7 @@ static void a_door_that_closes_cuts_who_waits(void **state)
     endpoint_run_ready(&loop);
     pfl_metrics_port_close(port);
     pfl_metrics_port_close(port); /* idempotent while it lives */
-    pfl_metrics_port_go_on(port);
+    pfl_metrics_port_proceed(port);
     port = NULL;
     endpoint_run_until(&loop, &client.eofs, 1);
     assert_int_equal(client.received_bytes, 0);

@@ -163,7 +163,7 @@ static void an_agent_without_events_is_not_asked_again(void **state)
     a = world_begin(PFL_IDENTITY_HOST, "a");
     a->events_status = 404;
     world_pump();
-    assert_true(a->peer.is_deaf);
+    assert_true(a->peer.lacks_events);
     assert_string_equal(world.reported, "");
     a->events_status = 200;
     pfl_agent_hello_repeat(&a->hello);
@@ -177,7 +177,7 @@ static void an_answer_that_is_no_success_is_not_read_and_asked_for_again(void **
     a = world_begin(PFL_IDENTITY_HOST, "a");
     a->events_status = 500;
     world_pump();
-    assert_false(a->peer.is_deaf);
+    assert_false(a->peer.lacks_events);
     assert_int_equal(a->peer.host->unheard, 0);
     assert_string_equal(world.reported, "");
     a->events_status = 200;

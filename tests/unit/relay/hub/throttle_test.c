@@ -8,7 +8,7 @@ static struct world_peer *ann;
 static struct pfl_throttled work[3];
 static char order[32];
 
-static void go_on(struct pfl_throttled *self)
+static void proceed(struct pfl_throttled *self)
 {
     size_t i = (size_t)(self - work);
     size_t len = strlen(order);
@@ -19,7 +19,7 @@ static void go_on(struct pfl_throttled *self)
 
 static void add(size_t i)
 {
-    work[i].go_on = go_on;
+    work[i].proceed = proceed;
     pfl_throttle_add(&ann->peer, &work[i]);
 }
 

@@ -122,7 +122,7 @@ static void a_miss_does_what_its_instruction_says(void **state)
     static const struct {
         unsigned level;
         enum pfl_vm_status status;
-        bool goes_on;
+        bool proceeds;
     } cases[] = {
         {PFL_VM_SKIP, PFL_VM_OK, true},
         {PFL_VM_BREAK, PFL_VM_MISSED, false},
@@ -139,7 +139,7 @@ static void a_miss_does_what_its_instruction_says(void **state)
             KIT_MEMORY);
 
         assert_int_equal(pfl_vm_apply(vm, kit_span(&packet)), cases[i].status);
-        kit_expect_state(vm, cases[i].goes_on ? packet : KIT_NONE);
+        kit_expect_state(vm, cases[i].proceeds ? packet : KIT_NONE);
         pfl_vm_free(vm);
     }
 }

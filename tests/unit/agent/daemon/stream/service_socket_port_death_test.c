@@ -125,7 +125,7 @@ static const struct pfl_service_socket_ops ops = {
     .get_room = get_room, .on_read = on_read, .on_eof = on_eof, .on_writable = on_writable};
 
 /* What the one before did and could not say. */
-static void go_on(struct life *l)
+static void proceed(struct life *l)
 {
     size_t written = pfl_noted_call_get(pfl_stream_memory_get_writing(l->memory), l->record.writes);
     size_t read = pfl_noted_call_get(pfl_stream_memory_get_reading(l->memory), l->record.reads);
@@ -148,7 +148,7 @@ static _Noreturn void live(int memory_fd, int service_fd, uint32_t seed)
         _exit(END_NOT_TAKEN_BACK);
     l.record = *pfl_stream_memory_get_record(l.memory);
     conf.memory = l.memory;
-    go_on(&l);
+    proceed(&l);
     if (pfl_service_socket_open(&conf, &l.service) != 0)
         _exit(END_NOT_TAKEN_BACK);
     write_some(&l);
