@@ -27,7 +27,7 @@ struct pfl_metrics_port_conf {
     /* A peer over TLS with a certificate of the fleet's authority asks for the metrics. NULL:
      * allowed; else the reason for the refusal (static). */
     const char *(*refuse)(void *user, const struct pfl_tls_identity *who);
-    /* True: collect may come at once. False: pfl_metrics_port_proceed will be called, from the loop.
+    /* True: collect may come at once. False: pfl_metrics_port_proceed is called, from the loop.
      * NULL: always true. */
     bool (*refresh)(void *user);
     /* Synchronous. `who`: the peer's identity over TLS; NULL: over the socket. */
