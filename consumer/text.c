@@ -87,8 +87,21 @@ static bool is_hidden(unsigned code_point)
     return false;
 }
 
+/* A dump. Jansson continues when a key could not be written: a failure stays. */
+struct dump {
+    struct pfl_buf *out;
+    int rc;
+};
+
+static int add(struct dump *d, const void *bytes, size_t len)
+{
+    if (d->rc == 0)
+        d->rc = pfl_buf_append(d->out, bytes, len);
+    return d->rc == 0 ? 0 : -1;
+}
+
 /* Called with whole characters. A hidden one is escaped, which is the same in JSON. */
-static int append(const char *bytes, size_t len, void *out)
+static int append(const char *bytes, size_t len, void *dump)
 {
     size_t begin = 0;
 
@@ -99,12 +112,11 @@ static int append(const char *bytes, size_t len, void *out)
         if (!is_hidden(code_point))
             continue;
         (void)snprintf(escape, sizeof(escape), "\\u%04X", code_point & 0xffffu);
-        if (pfl_buf_append(out, bytes + begin, at - begin) != 0 ||
-            pfl_buf_append(out, escape, strlen(escape)) != 0)
+        if (add(dump, bytes + begin, at - begin) != 0 || add(dump, escape, strlen(escape)) != 0)
             return -1;
         begin = at + width;
     }
-    return pfl_buf_append(out, bytes + begin, len - begin) == 0 ? 0 : -1;
+    return add(dump, bytes + begin, len - begin);
 }
 
 static bool is_path(const char *name)
@@ -132,15 +144,17 @@ const char *pfl_text_short_name(const char *name)
 
 static int dump(json_t *json, size_t flags, struct pfl_buf *out)
 {
+    struct dump d = {.out = out};
     size_t before = out->len;
-    int rc = json == NULL || json_dump_callback(json, append, out, flags) != 0 ? PFL_ENOMEM : 0;
+    bool is_whole = json != NULL && json_dump_callback(json, append, &d, flags) == 0;
 
     json_decref(json);
-    if (rc == 0)
-        rc = pfl_buf_append(out, "\n", 1);
-    if (rc != 0)
-        out->len = before;
-    return rc;
+    if (is_whole)
+        (void)add(&d, "\n", 1);
+    if (is_whole && d.rc == 0)
+        return 0;
+    out->len = before;
+    return d.rc != 0 ? d.rc : PFL_ENOMEM;
 }
 
 int pfl_text_dump_json(json_t *json, struct pfl_buf *out)

@@ -75,6 +75,34 @@ static void what_is_no_utf8_is_quoted_as_bytes(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static json_t *make_object(void)
+{
+    return json_pack("{s:s, s:i, s:{s:s}}", "a\xc2\x80", "b", "count", 5, "inner", "key", "value");
+}
+
+/* Whatever is the last that fits. */
+static void a_dump_is_whole_or_nothing(void **state)
+{
+    struct pfl_buf whole;
+
+    (void)state;
+    pfl_buf_init(&whole, 4096);
+    assert_int_equal(pfl_text_dump_json_line(make_object(), &whole), 0);
+    assert_int_equal(pfl_buf_get(&whole).data[whole.len - 1], '\n');
+    for (size_t room = 1; room <= whole.len; room++) {
+        struct pfl_buf out;
+        int rc;
+
+        pfl_buf_init(&out, room);
+        rc = pfl_text_dump_json_line(make_object(), &out);
+        assert_int_equal(rc, room < whole.len ? PFL_ELIMIT : 0);
+        assert_int_equal(out.len, rc == 0 ? whole.len : 0);
+        pfl_buf_fini(&out);
+    }
+    pfl_buf_fini(&whole);
+    pfl_sweep_assert_no_leak();
+}
+
 static void a_process_is_known_by_its_programs_file(void **state)
 {
     (void)state;
@@ -110,6 +138,7 @@ int main(void)
         cmocka_unit_test(characters_that_turn_or_hide_text_are_escaped),
         cmocka_unit_test(everybody_elses_letters_stay),
         cmocka_unit_test(what_is_no_utf8_is_quoted_as_bytes),
+        cmocka_unit_test(a_dump_is_whole_or_nothing),
         cmocka_unit_test(a_process_is_known_by_its_programs_file),
     };
 
