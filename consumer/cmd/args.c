@@ -155,6 +155,9 @@ static bool take_traces(struct pfl_args *args, int option)
     case OPT_URL:
         args->traces.is_url = true;
         return true;
+    case OPT_TAR:
+        args->traces.is_tar = true;
+        return true;
     default:
         return false;
     }

@@ -47,6 +47,7 @@ struct pfl_trace_args {
     bool is_lossy;
     bool is_whole;
     bool is_url;
+    bool is_tar;
 };
 
 struct pfl_args {

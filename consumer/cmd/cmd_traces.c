@@ -261,6 +261,10 @@ static bool is_usable(const struct verb *verb, const struct pfl_args *args,
         pfl_cmd_error("traces pin: give --reason TEXT: others see why it is kept");
         return false;
     }
+    if (verb->run == get && args->traces.is_url && (args->traces.is_tar || args->output != NULL)) {
+        pfl_cmd_error("traces get: give either --url, or -o FILE");
+        return false;
+    }
     if (verb->run == get && !args->traces.is_url && args->output == NULL) {
         pfl_cmd_error("traces get: give -o FILE, or --url");
         return false;

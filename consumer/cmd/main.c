@@ -126,10 +126,10 @@ static const struct pfl_command commands[] = {
      "(a\n"
      "pattern), --select, --order, --trigger, --data-source. get merges what is selected into one "
      "trace\n"
-     "file on one timeline (-o FILE). pin keeps traces, rm removes them, verify reads them from "
-     "the "
-     "store,\n"
-     "missing says of each run which segments are there and which are not.",
+     "file on one timeline (-o FILE), or puts it into one tar as it is (--tar). pin keeps traces, "
+     "rm\n"
+     "removes them, verify reads them from the store, missing says of each run which segments are\n"
+     "there and which are not.",
      "0 done, 1 it could not be done, 2 usage, 3 segments are missing, lossy or damaged,\n"
      "4 the file is not complete, 5 it could not be written",
      ASKS | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_TRACES | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS,

@@ -48,6 +48,8 @@ static const struct option_row rows[] = {
     {"lossy", NULL, "only those with losses or gaps", OPT_LOSSY, PFL_OPTIONS_TRACES},
     {"whole", NULL, "get: whole segments, not cut to the window", OPT_WHOLE, PFL_OPTIONS_TRACES},
     {"url", NULL, "get: links to the store, instead of -o", OPT_URL, PFL_OPTIONS_TRACES},
+    {"tar", NULL, "get: segments as they are, in a tar for Trace Processor", OPT_TAR,
+     PFL_OPTIONS_TRACES},
     {"reason", "TEXT", "pin: why", OPT_REASON, PFL_OPTIONS_TRACES},
     {"keep-for", "TIME", "pin: how long (default 30d)", OPT_KEEP_FOR, PFL_OPTIONS_TRACES},
     {"duration", "TIME", "overrides the config's duration_ms: 10s, 500ms, 5m", 't',

@@ -54,6 +54,7 @@ enum pfl_option {
     OPT_LOSSY,
     OPT_WHOLE,
     OPT_URL,
+    OPT_TAR,
     OPT_REASON,
     OPT_KEEP_FOR,
 };

@@ -6,8 +6,10 @@
  * says which parts it wants, each becomes a request, and what comes is fed; the merge writes the
  * file through a worker. While the disk is slower, the stream is paused. Failures: a segment that
  * cannot be read is left out and counted (exit 3); the stream or the file fails, or Ctrl-C: what
- * came stays as FILE.partial, and a file that was there before stays, too. Ownership: everything
- * here, until the command ends. Limits: segment_merge.h; ASKED_MAX requests.
+ * came stays as FILE.partial, and a file that was there before stays, too. With --tar the segments
+ * go to the file as they are, one after the other; one that cannot be read from its beginning is
+ * left out (exit 3). Ownership: everything here, until the command ends. Limits: segment_merge.h,
+ * segment_tar.h; ASKED_MAX requests.
  */
 #include "consumer/cmd/traces_get.h"
 
@@ -24,6 +26,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/collector/segment_merge.h"
+#include "consumer/collector/segment_tar.h"
 #include "consumer/recording/trace_file.h"
 #include "consumer/report/progress_line.h"
 #include "consumer/report/summary.h"
@@ -33,6 +36,8 @@
 #define CURSOR_MAX  4096u
 #define PROGRESS_MS 200u
 #define SIGNALS     3u
+/* A manifest has about 100 bytes for each segment. */
+#define TAR_MAX_BYTES (64u << 20)
 
 struct asked {
     uint32_t id; /* 0: free */
@@ -40,9 +45,21 @@ struct asked {
     uint64_t left; /* bytes that are still to come */
 };
 
+/* The member of a tar that is read. */
+struct member {
+    struct pfl_segment_tar_file file;
+    uint32_t id; /* of its request; 0: none is under way */
+    uint64_t left;
+    bool has_head;
+};
+
 struct get {
     struct pfl_collector_session *session;
     struct pfl_segment_merge *merge;
+    struct pfl_segment_tar *tar; /* owned; NULL: a merge */
+    struct member member;
+    uint64_t unread; /* segments that were left out of a tar */
+    bool is_whole;   /* the tar has its end */
     struct pfl_worker *worker;
     struct pfl_trace_file *file;
     char (*ids)[32]; /* owned; of the segments, in the order of add */
@@ -79,7 +96,8 @@ static int take_trace(struct get *g, const Perfleet__StoredTrace *trace)
             return PFL_ENOMEM;
         g->ids = ids;
     }
-    rc = pfl_segment_merge_add(g->merge, trace->segment);
+    rc = g->tar != NULL ? pfl_segment_tar_add(g->tar, trace->segment, trace->id)
+                        : pfl_segment_merge_add(g->merge, trace->segment);
     if (rc == PFL_EINVAL)
         return 0;
     if (rc != 0)
@@ -222,9 +240,16 @@ static struct asked *find_asked(struct get *g, uint32_t id)
     return NULL;
 }
 
-static void on_data(void *user, const Perfleet__CollectorReply *reply)
+static void pause_if_congested(struct get *g)
 {
-    struct get *g = user;
+    if (!pfl_trace_file_is_congested(g->file) || g->is_paused)
+        return;
+    g->is_paused = true;
+    pfl_collector_conn_pause(g->session->conn, true);
+}
+
+static void on_part(struct get *g, const Perfleet__CollectorReply *reply)
+{
     struct asked *a = reply->id != 0 ? find_asked(g, reply->id) : NULL;
 
     if (a == NULL || g->rc != 0)
@@ -239,10 +264,7 @@ static void on_data(void *user, const Perfleet__CollectorReply *reply)
         g->rc = pfl_segment_merge_fail(g->merge, a->segment);
     if (!reply->has_more)
         a->id = 0;
-    if (pfl_trace_file_is_congested(g->file) && !g->is_paused) {
-        g->is_paused = true;
-        pfl_collector_conn_pause(g->session->conn, true);
-    }
+    pause_if_congested(g);
 }
 
 /* As many parts as may be under way. */
@@ -294,6 +316,121 @@ static void show(struct get *g, bool is_end)
     pfl_progress_line(columns_now(), "fetching",
                       g->bytes != 0 ? (double)g->fed / (double)g->bytes : 0, tail, line);
     fprintf(stderr, "\r%s\033[K", line);
+}
+
+/* ---- a tar ---- */
+
+static int put(struct get *g, const void *data, size_t len)
+{
+    uint8_t *room;
+    int rc = len != 0 ? pfl_trace_file_reserve(g->file, len, &room) : PFL_EINVAL;
+
+    if (rc != 0)
+        return len != 0 ? rc : 0;
+    memcpy(room, data, len);
+    pfl_trace_file_commit(g->file, len);
+    return 0;
+}
+
+/* What the tar's object makes: heads, the manifest. */
+static int put_made(struct get *g, int (*make)(struct pfl_segment_tar *tar, struct pfl_buf *out))
+{
+    struct pfl_buf out;
+    int rc;
+
+    pfl_buf_init(&out, TAR_MAX_BYTES);
+    rc = make(g->tar, &out);
+    if (rc == 0)
+        rc = put(g, pfl_buf_get(&out).data, out.len);
+    pfl_buf_fini(&out);
+    return rc;
+}
+
+/* After its head it cannot be left out any more. */
+static void fail_member(struct get *g, const char *why)
+{
+    struct member *m = &g->member;
+
+    pfl_cmd_error("trace %s cannot be read: %s", m->file.id, why);
+    if (m->has_head)
+        g->rc = PFL_EIO;
+    else
+        g->unread++;
+    m->id = 0;
+}
+
+static int put_data(struct get *g, struct pfl_span data)
+{
+    struct member *m = &g->member;
+    int rc = m->has_head ? 0 : put_made(g, pfl_segment_tar_head);
+
+    m->has_head = true;
+    m->left -= data.len;
+    g->fed += data.len;
+    return rc == 0 ? put(g, data.data, data.len) : rc;
+}
+
+static void on_member(struct get *g, const Perfleet__CollectorReply *reply)
+{
+    static const uint8_t zeros[512];
+    struct member *m = &g->member;
+
+    if (m->id == 0 || reply->id != m->id || g->rc != 0)
+        return;
+    if (reply->status != 0) {
+        fail_member(g, reply->why != NULL ? pfl_log_quote_reason(reply->why) : "it refuses");
+        return;
+    }
+    if (reply->data.len > m->left || (!reply->has_more && reply->data.len != m->left)) {
+        fail_member(g, "it has another length than it had");
+        return;
+    }
+    if (reply->data.len != 0)
+        g->rc = put_data(g, pfl_span_of(reply->data.data, reply->data.len));
+    if (g->rc == 0 && !reply->has_more) {
+        g->rc = put(g, zeros, m->file.padding);
+        m->id = 0;
+    }
+    pause_if_congested(g);
+}
+
+/* The next segment, or the end. */
+static void ask_member(struct get *g)
+{
+    Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__Get part = PERFLEET__COLLECTOR_REQUEST__GET__INIT;
+    struct member *m = &g->member;
+
+    if (m->id != 0 || g->rc != 0 || g->is_whole)
+        return;
+    *m = (struct member){0};
+    if (!pfl_segment_tar_next(g->tar, &m->file)) {
+        g->rc = put_made(g, pfl_segment_tar_end);
+        g->is_whole = g->rc == 0;
+        return;
+    }
+    m->left = m->file.bytes;
+    part.trace = (char *)(uintptr_t)m->file.id;
+    request.get = &part;
+    g->rc = pfl_collector_conn_send(g->session->conn, &request);
+    m->id = request.id;
+}
+
+/* ---- either ---- */
+
+static void on_data(void *user, const Perfleet__CollectorReply *reply)
+{
+    struct get *g = user;
+
+    if (g->tar != NULL)
+        on_member(g, reply);
+    else
+        on_part(g, reply);
+}
+
+static bool is_done(const struct get *g)
+{
+    return g->tar != NULL ? g->is_whole : pfl_segment_merge_is_done(g->merge);
 }
 
 /* ---- Ctrl-C: a second one ends the process ---- */
@@ -350,10 +487,14 @@ static int read_all(struct get *g)
 
     pfl_collector_session_hear(s, on_data, g);
     while (g->rc == 0 && g->file_error == 0 && s->conn != NULL && !g->is_interrupted &&
-           !pfl_segment_merge_is_done(g->merge)) {
-        ask_more(g);
+           !is_done(g)) {
+        if (g->tar != NULL)
+            ask_member(g);
+        else
+            ask_more(g);
         show(g, false);
-        uv_run(&s->loop, UV_RUN_ONCE);
+        if (!is_done(g))
+            uv_run(&s->loop, UV_RUN_ONCE);
         if (s->is_late && !g->is_paused) {
             (void)snprintf(s->why, sizeof(s->why), "no answer in time");
             break;
@@ -361,7 +502,7 @@ static int read_all(struct get *g)
     }
     show(g, true);
     pfl_collector_session_hear(s, NULL, NULL);
-    if (pfl_segment_merge_is_done(g->merge))
+    if (is_done(g))
         return PFL_EXIT_OK;
     if (g->file_error != 0)
         return PFL_EXIT_FILE;
@@ -393,6 +534,16 @@ static int add_machine(const struct pfl_segment_machine *m, struct pfl_buf *out)
     return rc == 0 ? pfl_text_add(out, "\n") : rc;
 }
 
+static int report_tar(struct get *g, uint64_t lost)
+{
+    FILE *stream = strcmp(g->session->args->output, "-") == 0 ? stderr : stdout;
+
+    if (!g->session->args->is_quiet)
+        fprintf(stream, "%s: %zu traces, %.1f MB\n", pfl_log_quote_str(g->session->args->output),
+                pfl_segment_tar_get_files(g->tar), (double)g->end.written_bytes / 1e6);
+    return lost + g->unread != 0 ? PFL_EXIT_LOSS : PFL_EXIT_OK;
+}
+
 /* `named`: so many traces were given by their ids. */
 static int report(struct get *g, size_t named)
 {
@@ -403,6 +554,8 @@ static int report(struct get *g, size_t named)
 
     if (lost != 0)
         pfl_cmd_error("%" PRIu64 " of the traces that you named are not there", lost);
+    if (g->tar != NULL)
+        return report_tar(g, lost);
     pfl_buf_init(&out, 16u << 20);
     for (size_t i = 0; rc == 0 && i < pfl_segment_merge_get_machines_len(g->merge); i++) {
         struct pfl_segment_machine m;
@@ -422,7 +575,7 @@ static int report(struct get *g, size_t named)
 
 static int begin(struct get *g)
 {
-    int rc = pfl_segment_merge_begin(g->merge);
+    int rc = g->tar != NULL ? pfl_segment_tar_begin(g->tar) : pfl_segment_merge_begin(g->merge);
 
     if (rc == 0)
         return PFL_EXIT_OK;
@@ -457,28 +610,38 @@ static int run(struct get *g, struct pfl_trace_query *query)
     return code == PFL_EXIT_OK ? report(g, query->query.n_id) : code;
 }
 
-int pfl_traces_get(struct pfl_collector_session *session, struct pfl_trace_query *query)
+static int make_merge(struct get *g, const struct pfl_trace_query *query)
 {
-    struct pfl_segment_merge_conf conf = {.sink = {.reserve = reserve, .commit = commit}};
-    struct get *g = pfl_mem_zalloc(sizeof(*g));
-    int code = PFL_EXIT_NOTHING;
+    struct pfl_segment_merge_conf conf = {
+        .sink = {.reserve = reserve, .commit = commit, .user = g}};
 
-    if (g == NULL) {
-        pfl_cmd_error("out of memory");
-        return code;
-    }
-    g->session = session;
-    conf.sink.user = g;
-    if (!session->args->traces.is_whole && query->query.has_end_unix_ns) {
+    if (!g->session->args->traces.is_whole && query->query.has_end_unix_ns) {
         conf.begin_unix_ns = query->query.begin_unix_ns;
         conf.end_unix_ns = query->query.end_unix_ns;
     }
-    if (getrandom(&conf.hash_key, sizeof(conf.hash_key), 0) == (ssize_t)sizeof(conf.hash_key) &&
-        pfl_segment_merge_new(&conf, &g->merge) == 0)
+    if (getrandom(&conf.hash_key, sizeof(conf.hash_key), 0) != (ssize_t)sizeof(conf.hash_key))
+        return PFL_EIO;
+    return pfl_segment_merge_new(&conf, &g->merge);
+}
+
+int pfl_traces_get(struct pfl_collector_session *session, struct pfl_trace_query *query)
+{
+    struct get *g = pfl_mem_zalloc(sizeof(*g));
+    int code = PFL_EXIT_NOTHING;
+    int rc = PFL_ENOMEM;
+
+    if (g != NULL) {
+        g->session = session;
+        rc = session->args->traces.is_tar ? pfl_segment_tar_new(&g->tar) : make_merge(g, query);
+    }
+    if (rc == 0)
         code = run(g, query);
     else
-        pfl_cmd_error("out of memory");
+        pfl_cmd_error("%s", pfl_err_str(rc));
+    if (g == NULL)
+        return code;
     pfl_segment_merge_free(g->merge);
+    pfl_segment_tar_free(g->tar);
     pfl_mem_free(g->ids);
     pfl_mem_free(g);
     return code;

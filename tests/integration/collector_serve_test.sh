@@ -103,6 +103,22 @@ check "a get that is broken off has exit code 4" wait_for 120 break_off
 check "it names the file of what came" grep -q 'what came is in .*/cut.pftrace.partial$' "$WORK/cut.txt"
 check "which is there" test -s "$WORK/cut.pftrace.partial"
 check "and the file of before is, too" grep -q '^old$' "$WORK/cut.pftrace"
+check "and as they are, in a tar" as me traces get --order cpu --tar -o "$WORK/all.tar"
+check "whose manifest names machines and relates their clocks" python3 -B - "$WORK/all.tar" "$WORK/member.pftrace" <<'END'
+import json, sys, tarfile
+tar = tarfile.open(sys.argv[1])
+members = {member.name: member.size for member in tar}
+manifest = json.load(tar.extractfile("perfetto_manifest.json"))["perfetto_manifest"]
+files = manifest["files"]
+assert sorted(members) == sorted([file["path"] for file in files] + ["perfetto_manifest.json"])
+assert {file["machine"]["name"] for file in files} == {"web1", "db1"}
+related = [file for file in files if "clocks" in file]
+assert len(related) == 1 and related[0]["clocks"]["sync_to"]["file"] == manifest["trace_time"]["file"]
+assert abs(related[0]["clocks"]["offset_ns"]) < 10**9  # one machine, one clock
+open(sys.argv[2], "wb").write(tar.extractfile(files[0]["path"]).read())
+END
+check "a member opens alone" $CHECK "$WORK/member.pftrace" --min-packets 1
+check "links and a file are not asked for at once" exits_with 2 as me traces get --order cpu --url --tar
 check "one trace comes" as guest traces get "$WEB_ID" -o "$WORK/one.pftrace"
 check "and opens" $CHECK "$WORK/one.pftrace" --min-packets 1
 check "of two, of which one is not there, one comes" \
