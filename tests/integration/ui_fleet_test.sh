@@ -40,7 +40,14 @@ sessions_are() {
     state=$("$P" query --host "unix:$WORK/web1/consumer.sock" --host "unix:$WORK/web2/consumer.sock" --json) &&
         [ "$(grep -oE '"state": ?"[A-Z_]+"' <<<"$state" | wc -l)" -eq "$1" ]
 }
-files_are() { [ "$(readlink "/proc/$TUNNEL/fd/"* 2>/dev/null | grep -c '(deleted)$')" -eq "$1" ]; }
+files_are() { # when it fails, the log says which files and what the threads wait for
+    local held
+    held=$(readlink "/proc/$TUNNEL/fd/"* 2>/dev/null | grep '(deleted)$')
+    [ "$(grep -c . <<<"$held")" -eq "$1" ] && return
+    printf '%s\n' "$held"
+    grep -H . "/proc/$TUNNEL/task/"*/{comm,wchan} 2>/dev/null
+    return 1
+}
 
 open_tunnel tunnel "${FLEET[@]}"
 check "the page gets the number of hosts" says '^version=perfleet [0-9.]+: 2 hosts$' "${UI[@]}" query "$URL" "$GOOD"
