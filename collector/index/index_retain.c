@@ -143,11 +143,9 @@ int pfl_index_list_live(struct pfl_index *self, const char *after, uint64_t limi
     return pfl_index_run(self, &call);
 }
 
-int pfl_index_put_off(struct pfl_index *self, const char *id, uint64_t now_unix_ns)
+int pfl_index_put_off(struct pfl_index *self, const char *id)
 {
-    struct pfl_sql_call call = {PFL_SQL_PUT_OFF,
-                                PFL_INDEX_PARAMS(pfl_sql_text(id), pfl_sql_int(now_unix_ns)), NULL,
-                                NULL, 0};
+    struct pfl_sql_call call = {PFL_SQL_PUT_OFF, PFL_INDEX_PARAMS(pfl_sql_text(id)), NULL, NULL, 0};
 
     return pfl_index_run(self, &call);
 }

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "collector/retain/steady_clock.h"
 
 #define FIRST_MS 1000u
 #define WHO      100u /* a share of the store's threads; visits have the numbers from 1 */
@@ -24,6 +25,7 @@ struct pfl_cleaner {
     struct pfl_keep_rules rules;
     struct pfl_clean *clean; /* owned */
     uv_timer_t timer;
+    struct pfl_steady_clock clock;
     struct pfl_cleaner_figures figures;
     bool is_stopped;
 };
@@ -66,8 +68,15 @@ static void on_step_done(struct pfl_work *work)
 static void on_timer(uv_timer_t *timer)
 {
     struct pfl_cleaner *c = timer->data;
+    bool has_jumped;
+    uint64_t now = pfl_steady_clock_take(&c->clock, pfl_clock_now_ns(PFL_CLOCK_REALTIME),
+                                         pfl_clock_now_ns(PFL_CLOCK_BOOTTIME), &has_jumped);
 
-    pfl_clean_begin(c->clean, pfl_clock_now_ns(PFL_CLOCK_REALTIME));
+    if (has_jumped)
+        pfl_log_warn("clock-jumped-ahead",
+                     "effect=\"retention ignores it for a day\" remedy=\"set the clock right, if "
+                     "it is wrong\"");
+    pfl_clean_begin(c->clean, now);
     go_on(c);
 }
 

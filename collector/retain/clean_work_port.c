@@ -367,9 +367,9 @@ static void list_tombstones(struct pfl_clean *self)
     int rc;
 
     self->len = 0;
-    /* Those of this cycle, too; what is put off has a later moment. */
-    rc = pfl_index_find_state(self->conf.index, PFL_INDEX_TOMBSTONE, self->now_unix_ns + 1,
-                              on_tombstone, self);
+    /* All, as the clock may have jumped back since. */
+    rc =
+        pfl_index_find_state(self->conf.index, PFL_INDEX_TOMBSTONE, UINT64_MAX, on_tombstone, self);
     if (rc != 0 && rc != PFL_ECLOSED)
         give_up_index(self);
     else
@@ -404,19 +404,22 @@ static void delete_tombstones(struct pfl_clean *self)
 
 static void note_tombstones(struct pfl_clean *self)
 {
+    unsigned deleted = 0;
+
     for (size_t i = 0; i < self->len; i++) {
         const struct item *item = &self->items[i];
-        int rc = item->rc == 0
-                     ? pfl_index_set_gone(self->conf.index, item->id, self->now_unix_ns)
-                     : pfl_index_put_off(self->conf.index, item->id, self->now_unix_ns + 1);
+        int rc = item->rc == 0 ? pfl_index_set_gone(self->conf.index, item->id, self->now_unix_ns)
+                               : pfl_index_put_off(self->conf.index, item->id);
 
         if (rc != 0) {
             give_up_index(self);
             return;
         }
+        deleted += item->rc == 0;
         self->figures.deleted_objects += item->rc == 0 && item->key[0] != '\0';
     }
-    self->phase = self->len == BURY_PAGE ? PHASE_BURY_LIST : PHASE_FORGET;
+    /* What is put off comes again when all others had their turn. */
+    self->phase = self->len == BURY_PAGE && deleted != 0 ? PHASE_BURY_LIST : PHASE_FORGET;
 }
 
 static void forget(struct pfl_clean *self)

@@ -137,6 +137,21 @@ static void tombstones_of_operators_and_of_gaps_are_deleted(void **state)
     assert_int_equal(store_world_state(&w, gap.id), PFL_INDEX_GONE);
 }
 
+/* The clock was ahead when it was removed, and is right again. */
+static void a_tombstone_of_the_future_is_deleted(void **state)
+{
+    struct store_world_trace trace = {.number = 1, .bytes = 10, .stored_ns = T0};
+    const struct pfl_index_deletion why = {
+        .who = "ann", .reason = "r", .now_unix_ns = T0 + 365 * DAY};
+    struct pfl_keep_rules rules = no_rules();
+
+    (void)state;
+    store_world_put(&w, &trace, STORE_WORLD_WHOLE, 1);
+    assert_int_equal(pfl_index_tombstone(w.index, trace.id, &why), 0);
+    (void)clean_once(&rules, T0 + S, NULL);
+    assert_false(store_world_has(&w, trace.key));
+}
+
 static void make_path(const char *key, char *dst, size_t room)
 {
     (void)snprintf(dst, room, "%s/%s", w.folder, key);
@@ -439,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(the_oldest_go_and_the_store_with_them),
         CASE(tombstones_of_operators_and_of_gaps_are_deleted),
+        CASE(a_tombstone_of_the_future_is_deleted),
         CASE(what_cannot_be_deleted_is_put_off),
         CASE(a_missing_object_is_reported_and_found_again),
         CASE(orphans_go_after_the_grace_and_whole_traces_stay),
