@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chaos_writer SOCKET BLOCK-FILE HOST COUNT: a producer whose every byte can be foretold.
+ * chaos_writer SOCKET BLOCK-FILE HOST COUNT [RATE]: a producer whose every byte can be foretold.
  *
  * Each session gets COUNT packets on one sequence, none dropped: for_testing.seq_value counts from
  * 0, for_testing.str is HOST and that number (little endian, 32 bits each) and a piece of the block
- * file whose place and length follow from both (piece_of; tests/chaos/run computes the same). Says
- * "registered", and for each session "started" and "written N". Ends with a signal. Failures: in
- * words, exit 1. Limits: BLOCK_MAX.
+ * file whose place and length follow from both (piece_of; tests/chaos/run computes the same). With
+ * RATE it writes at most so many packets a second. Says "registered", and for each session
+ * "started" and "written N". Ends with a signal. Failures: in words, exit 1. Limits: BLOCK_MAX.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "producer/perfleet.h"
@@ -19,6 +20,7 @@
 #define PIECE_MIN   100u
 #define PIECE_RANGE 3900u
 #define HEAD_BYTES  8u
+#define TURN        64u /* packets between two looks at the clock */
 
 enum { PACKET_TIMESTAMP = 8, PACKET_FOR_TESTING = 900 };
 enum { TEST_EVENT_STR = 1, TEST_EVENT_SEQ_VALUE = 2 };
@@ -62,7 +64,31 @@ static void write_packet(struct perfleet_writer *w, uint32_t host, uint32_t n)
     perfleet_packet_end(w);
 }
 
-static void serve(struct perfleet_source *source, uint32_t host, uint32_t count)
+/* Until packet n of `rate` a second is due. */
+static void wait_for_turn(uint64_t begin_ns, uint64_t n, uint64_t rate)
+{
+    uint64_t due_ns = begin_ns + n * 1000000000u / rate;
+    struct timespec due = {.tv_sec = (time_t)(due_ns / 1000000000u),
+                           .tv_nsec = (long)(due_ns % 1000000000u)};
+
+    (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL);
+}
+
+static void write_packets(struct perfleet_writer *w, uint32_t host, uint32_t count, uint64_t rate)
+{
+    struct timespec begin;
+    uint64_t begin_ns;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &begin);
+    begin_ns = (uint64_t)begin.tv_sec * 1000000000u + (uint64_t)begin.tv_nsec;
+    for (uint32_t n = 0; n < count; n++) {
+        if (rate != 0 && n % TURN == 0)
+            wait_for_turn(begin_ns, n, rate);
+        write_packet(w, host, n);
+    }
+}
+
+static void serve(struct perfleet_source *source, uint32_t host, uint32_t count, uint64_t rate)
 {
     uint8_t instance;
 
@@ -75,8 +101,7 @@ static void serve(struct perfleet_source *source, uint32_t host, uint32_t count)
             printf("written 0\n");
             continue;
         }
-        for (uint32_t n = 0; n < count; n++)
-            write_packet(w, host, n);
+        write_packets(w, host, count, rate);
         perfleet_writer_stats_get(w, &stats);
         perfleet_writer_close(w);
         printf("written %llu\n", (unsigned long long)stats.packets);
@@ -103,8 +128,8 @@ int main(int argc, char **argv)
     struct perfleet *tracing;
     int rc;
 
-    if (argc != 5 || !load_block(argv[2]) || pipe(started) != 0) {
-        fprintf(stderr, "usage: chaos_writer SOCKET BLOCK-FILE HOST COUNT\n");
+    if ((argc != 5 && argc != 6) || !load_block(argv[2]) || pipe(started) != 0) {
+        fprintf(stderr, "usage: chaos_writer SOCKET BLOCK-FILE HOST COUNT [RATE]\n");
         return 1;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
@@ -119,6 +144,7 @@ int main(int argc, char **argv)
         return 1;
     }
     printf("registered\n");
-    serve(source, (uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[4], NULL, 10));
+    serve(source, (uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[4], NULL, 10),
+          argc == 6 ? strtoull(argv[5], NULL, 10) : 0);
     return 0;
 }

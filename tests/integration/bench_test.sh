@@ -55,4 +55,5 @@ bench "probes side by side" "$no_tracefs" "nice -n -10 tests/bench/probes"
 bench "the whole way of a trace, over a link, by every chain${NO_SSH:+ but ssh}" "$no_link" "nice -n -15 tests/bench/readout"
 bench "a recording of many hosts" "" "tests/bench/record20"
 bench "growth with the number of agents" "" "tests/bench/scale"
+bench "a collector that takes in, and its index" "" "nice -n -10 tests/bench/collect"
 finish
