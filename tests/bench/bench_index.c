@@ -190,11 +190,11 @@ static uint64_t run_search(struct pfl_index *index, const struct search *s, uint
     char name[16];
     char *host = name;
 
-    (void)snprintf(name, sizeof(name), "host%04u", (unsigned)rand() % HOSTS);
+    (void)snprintf(name, sizeof(name), "host%04u", (unsigned)random() % HOSTS);
     query.n_host = s->is_of_host ? 1 : 0;
     query.host = &host;
     query.has_begin_unix_ns = 1;
-    query.begin_unix_ns = T0 + (uint64_t)rand() % minutes * 60 * S + 7 * S;
+    query.begin_unix_ns = T0 + (uint64_t)random() % minutes * 60 * S + 7 * S;
     query.has_end_unix_ns = s->window_s != 0;
     query.end_unix_ns = query.begin_unix_ns + s->window_s * S;
     query.has_limit = 1;
