@@ -484,8 +484,8 @@ def costly_at_host(build):
             waits = []
             for i in range(20):
                 begin = time.monotonic()
-                asker = other if i % 2 else world.Consumer(mine)
-                if asker.call("QueryCapabilities") is None:
+                consumer = other if i % 2 else world.Consumer(mine)
+                if consumer.call("QueryCapabilities") is None:
                     raise Failed("the connection is closed")
                 waits.append(time.monotonic() - begin)
                 time.sleep(0.05)

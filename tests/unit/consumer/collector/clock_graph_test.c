@@ -219,7 +219,7 @@ static void a_hosts_instant_is_found_from_the_relays_by_the_offset_of_that_time(
     assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
     assert_int_equal(reference, 0);
     assert_true(pfl_clock_graph_convert(g, 1, 1050 * S, &ns, &error));
-    assert_true(ns >= 2050 * S + S / 2 - S / 100 && ns <= 2050 * S + S / 2 + S / 100);
+    assert_true(ns >= 2050 * S + S / 2 - S / 1000 && ns <= 2050 * S + S / 2 + S / 1000);
     pfl_clock_graph_free(g);
     pfl_sweep_assert_no_leak();
 }
