@@ -53,11 +53,11 @@ static void collect_segments(const struct pfl_pull_figures *f, struct pfl_metric
 
 static void collect_visits(const struct pfl_pull_figures *f, struct pfl_metrics *m)
 {
-    static const char *const ends[] = {"drained", "more", "stuck", "lost"};
+    static const char *const ends[] = {"drained", "more", "stuck", "lost", "others"};
 
     pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_collector_visits_total",
                        "Visits to hosts, by how they ended.");
-    for (unsigned i = 0; i <= PFL_VISIT_LOST; i++) {
+    for (unsigned i = 0; i < PFL_VISIT_ENDS; i++) {
         struct pfl_metrics_label label = {"end", ends[i]};
 
         pfl_metrics_row(m, &label, 1, (double)f->ends[i]);

@@ -178,12 +178,41 @@ static int bring_up_to_date(struct pfl_index *self, void *arg)
     return rc;
 }
 
+#define SQLITE   "sqlite:"
+#define POSTGRES "postgres:"
+
+static bool has_begin(const char *text, const char *begin)
+{
+    return strncmp(text, begin, strlen(begin)) == 0;
+}
+
+bool pfl_index_judge(const char *where, const char **ret_what)
+{
+    if (pfl_index_is_shared(where))
+        return pfl_sql_postgres_judge(where + strlen(POSTGRES), ret_what);
+    *ret_what = "wants sqlite:PATH or postgres:CONNINFO";
+    return has_begin(where, SQLITE) && where[strlen(SQLITE)] != '\0';
+}
+
+bool pfl_index_is_shared(const char *where)
+{
+    return has_begin(where, POSTGRES);
+}
+
+void pfl_index_list_files(const char *where, void (*on_file)(void *user, const char *path),
+                          void *user)
+{
+    if (pfl_index_is_shared(where))
+        pfl_sql_postgres_list_files(where + strlen(POSTGRES), on_file, user);
+}
+
 static int open_engine(const struct pfl_index_conf *conf, char *ret_why, struct pfl_sql **ret_sql)
 {
-    if (strncmp(conf->where, "sqlite:", 7) == 0)
-        return pfl_sql_sqlite_open(conf->where + 7, conf->may_create, ret_why, ret_sql);
-    if (strncmp(conf->where, "postgres:", 9) == 0)
-        return pfl_sql_postgres_open(conf->where + 9, ret_why, ret_sql);
+    if (has_begin(conf->where, SQLITE))
+        return pfl_sql_sqlite_open(conf->where + strlen(SQLITE), conf->may_create, ret_why,
+                                   ret_sql);
+    if (pfl_index_is_shared(conf->where))
+        return pfl_sql_postgres_open(conf->where + strlen(POSTGRES), ret_why, ret_sql);
     (void)snprintf(ret_why, PFL_INDEX_WHY_BYTES,
                    "%.200s: begins neither with sqlite: nor with "
                    "postgres:",

@@ -34,7 +34,7 @@
 #define PFL_INDEX_SCAN_MAX      100000u /* rows that one find looks at */
 #define PFL_INDEX_PATTERNS_MAX  64u     /* of one find */
 #define PFL_INDEX_CURSOR_BYTES  64u
-#define PFL_INDEX_VOID_MS       15000u /* a collector without a beat for so long has no leases */
+#define PFL_INDEX_VOID_MS       12000u /* a collector without a beat for so long has no leases */
 #define PFL_INDEX_BEAT_MS       5000u
 #define PFL_INDEX_KINDS_MAX     4096u  /* classes and orders; others share one kind */
 #define PFL_INDEX_OWN_KINDS_MAX 256u   /* of them, from one host */
@@ -49,6 +49,14 @@ struct pfl_index_conf {
     bool may_lose_last; /* SQLite: a crash of the machine may undo the last calls; faster */
     unsigned void_ms;   /* 0: PFL_INDEX_VOID_MS */
 };
+
+/* Whether `where` is well-formed and has no secret; if not, what it wants (static). */
+bool pfl_index_judge(const char *where, const char **ret_what);
+/* Whether several collectors may have it. */
+bool pfl_index_is_shared(const char *where);
+/* Files that a later connection reads, such as one with a password; they need not exist. */
+void pfl_index_list_files(const char *where, void (*on_file)(void *user, const char *path),
+                          void *user);
 
 /* `ret_why` (PFL_INDEX_WHY_BYTES): a sentence. PFL_ENEWER: a newer program made the schema;
  * PFL_ESTATE: the schema is older, or is not there, and may not be made. */

@@ -98,6 +98,10 @@ static inline struct pfl_span pfl_sql_row_bytes(const struct pfl_sql_row *row, u
  * sentence. */
 PFL_MUST_USE int pfl_sql_sqlite_open(const char *where, bool may_create, char *ret_why,
                                      struct pfl_sql **ret_sql);
+/* As pfl_index_judge and pfl_index_list_files have it. */
+bool pfl_sql_postgres_judge(const char *where, const char **ret_what);
+void pfl_sql_postgres_list_files(const char *where, void (*on_file)(void *user, const char *path),
+                                 void *user);
 PFL_MUST_USE int pfl_sql_postgres_open(const char *where, char *ret_why, struct pfl_sql **ret_sql);
 
 /* The text of a statement or script for this engine: @ID@, @BLOB@ and @NOW@ are replaced.

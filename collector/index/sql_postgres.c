@@ -242,6 +242,54 @@ static const struct pfl_sql_engine engine = {
     .now_ms = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 };
 
+/* ---- the connection string, without a connection ---- */
+
+static const char *find_option(const PQconninfoOption *options, const char *keyword)
+{
+    for (; options != NULL && options->keyword != NULL; options++)
+        if (strcmp(options->keyword, keyword) == 0)
+            return options->val != NULL && options->val[0] != '\0' ? options->val : NULL;
+    return NULL;
+}
+
+bool pfl_sql_postgres_judge(const char *where, const char **ret_what)
+{
+    char *error = NULL; /* it repeats the string, and so the password */
+    PQconninfoOption *options = PQconninfoParse(where, &error);
+
+    *ret_what = NULL;
+    if (options == NULL)
+        *ret_what = "wants postgres: and a connection string of libpq, such as "
+                    "\"postgres:host=db dbname=perfleet user=perfleet\"";
+    else if (find_option(options, "password") != NULL ||
+             find_option(options, "sslpassword") != NULL)
+        *ret_what = "has a password, which lists of processes and logs show: put it into a file, "
+                    "and passfile=FILE here";
+    PQconninfoFree(options);
+    PQfreemem(error);
+    return *ret_what == NULL;
+}
+
+void pfl_sql_postgres_list_files(const char *where, void (*on_file)(void *user, const char *path),
+                                 void *user)
+{
+    static const char *const files[] = {"passfile",    "sslcert", "sslkey",
+                                        "sslrootcert", "sslcrl",  "servicefile"};
+    PQconninfoOption *options = PQconninfoParse(where, NULL);
+    PQconninfoOption *defaults = PQconndefaults();
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        const char *path = find_option(options, files[i]);
+
+        if (path == NULL)
+            path = find_option(defaults, files[i]);
+        if (path != NULL && path[0] == '/')
+            on_file(user, path);
+    }
+    PQconninfoFree(defaults);
+    PQconninfoFree(options);
+}
+
 int pfl_sql_postgres_open(const char *where, char *ret_why, struct pfl_sql **ret_sql)
 {
     static const char *const names[] = {"connect_timeout",

@@ -38,6 +38,7 @@ struct pfl_queued_host {
     unsigned relays; /* a bit for each that has it connected */
     bool is_changed; /* its spool changed during the visit */
     bool is_stuck;   /* waits after PFL_VISIT_STUCK: a change ends the wait */
+    bool is_leased;  /* waits after PFL_VISIT_LEASED */
     uint64_t segments;
     uint64_t bytes;
     uint64_t due_ms; /* while waiting, and when idle */
@@ -203,8 +204,15 @@ static void wake_due(struct pfl_host_queue *t, enum place place, uint64_t now_ms
     PFL_LIST_EACH_SAFE (it, tmp, &t->lists[place]) {
         struct pfl_queued_host *host = PFL_CONTAINER_OF(it, struct pfl_queued_host, node);
 
-        if (host->due_ms <= now_ms)
+        if (host->due_ms > now_ms)
+            continue;
+        if (host->is_leased && host->segments == 0) { /* the other collector took them all */
+            host->is_leased = false;
+            host->due_ms = now_ms + PFL_HOST_QUEUE_REVISIT_MS;
+            move(t, host, PLACE_IDLE);
+        } else {
             move(t, host, PLACE_READY);
+        }
     }
 }
 
@@ -245,6 +253,7 @@ void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *ho
 {
     assert(host->place == PLACE_VISITED);
     host->is_stuck = end == PFL_VISIT_STUCK;
+    host->is_leased = end == PFL_VISIT_LEASED;
     if (host->relays == 0) {
         forget(self, host);
     } else if (end == PFL_VISIT_DRAINED) {
@@ -252,6 +261,9 @@ void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *ho
     } else if (end == PFL_VISIT_MORE) {
         host->backoff.failures = 0;
         move(self, host, PLACE_READY);
+    } else if (end == PFL_VISIT_LEASED) {
+        host->due_ms = now_ms + PFL_HOST_QUEUE_LEASED_MS + random % PFL_HOST_QUEUE_LEASED_MS;
+        move(self, host, PLACE_WAITING);
     } else {
         wait(self, host, now_ms, random);
     }

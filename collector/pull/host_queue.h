@@ -23,6 +23,7 @@
 #define PFL_HOST_QUEUE_HOSTS_MAX   16384u
 #define PFL_HOST_QUEUE_RELAYS_MAX  8u
 #define PFL_HOST_QUEUE_WAIT_MAX_MS 300000u
+#define PFL_HOST_QUEUE_LEASED_MS   1000u   /* up to twice as long a leased host waits */
 #define PFL_HOST_QUEUE_REVISIT_MS  600000u /* hosts that report no segments are asked so often */
 
 /* How a visit ended. */
@@ -31,6 +32,8 @@ enum pfl_visit_end {
     PFL_VISIT_MORE,        /* its part is used up */
     PFL_VISIT_STUCK,       /* what is left cannot be taken now */
     PFL_VISIT_LOST,        /* the stream failed repeatedly, or was refused */
+    PFL_VISIT_LEASED,      /* another collector visits the host now */
+    PFL_VISIT_ENDS,
 };
 
 struct pfl_host_queue;

@@ -22,10 +22,13 @@
 #include "collector/describe/description.h"
 #include "collector/pull/reservation.h"
 #include "collector/pull/visit_pace.h"
+#include "proto/tunnel/identity.h"
 #include "proto/unpack.h"
 
 #define RETRY_MS        500u /* before a stream is opened again, times the number of tries */
 #define NS_OF_MS        1000000u
+#define LEASE           "visit:" /* and the host: a lease of its own, beside that for orders */
+#define LEASE_BYTES     (sizeof(LEASE) + PFL_IDENTITY_NAME_BYTES)
 #define HOST_SILENCE_MS 60000u /* then the visit ends */
 #define SLOW_LOOK_MS    5000u  /* a host that is too slow: does another one wait? */
 
@@ -46,6 +49,7 @@ struct slot {
     unsigned tries;
     uint32_t request_id;
     bool is_ready; /* the stream */
+    bool is_leased;
     bool is_working;
     bool is_running;
     int rc; /* of the work */
@@ -82,12 +86,6 @@ static uint64_t make_random(void)
 
 /* ---- calls of engines ---- */
 
-static void run_reserve(struct slot *s)
-{
-    s->rc = pfl_reservation_make(s->pull->conf.engines->index, &s->segment, s->stored_unix_ns,
-                                 &s->place, &s->reserved);
-}
-
 static int call_store(struct slot *s)
 {
     if (s->step == PFL_VISIT_BEGIN)
@@ -104,19 +102,30 @@ static int call_store(struct slot *s)
 
 static bool is_of_index(enum pfl_visit_step step)
 {
-    return step == PFL_VISIT_RESERVE || step == PFL_VISIT_SET_LIVE;
+    return step == PFL_VISIT_RESERVE || step == PFL_VISIT_SET_LIVE || step == PFL_VISIT_LEASE ||
+           step == PFL_VISIT_GIVE_LEASE;
+}
+
+static int call_index(struct slot *s)
+{
+    struct pfl_index *index = s->pull->conf.engines->index;
+    char lease[LEASE_BYTES];
+
+    (void)snprintf(lease, sizeof(lease), LEASE "%s", pfl_queued_host_get_name(s->host));
+    if (s->step == PFL_VISIT_LEASE)
+        return pfl_index_lease(index, lease, &s->is_leased);
+    if (s->step == PFL_VISIT_GIVE_LEASE)
+        return pfl_index_give_lease(index, lease);
+    if (s->step == PFL_VISIT_SET_LIVE)
+        return pfl_index_set_live(index, s->place.id, s->stored_unix_ns);
+    return pfl_reservation_make(index, &s->segment, s->stored_unix_ns, &s->place, &s->reserved);
 }
 
 static void run_work(struct pfl_work *work)
 {
     struct slot *s = (struct slot *)(void *)work;
 
-    if (s->step == PFL_VISIT_RESERVE)
-        run_reserve(s);
-    else if (s->step == PFL_VISIT_SET_LIVE)
-        s->rc = pfl_index_set_live(s->pull->conf.engines->index, s->place.id, s->stored_unix_ns);
-    else
-        s->rc = call_store(s);
+    s->rc = is_of_index(s->step) ? call_index(s) : call_store(s);
     if (s->rc != 0)
         (void)snprintf(s->why, sizeof(s->why), "%s",
                        is_of_index(s->step) ? pfl_index_get_error(s->pull->conf.engines->index)
@@ -144,6 +153,16 @@ static enum pfl_visit_reserve judge_reserved(enum pfl_index_reserve reserved)
     }
 }
 
+static void give_result(struct slot *s, int rc)
+{
+    if (s->step == PFL_VISIT_RESERVE)
+        pfl_visit_on_reserve(s->visit, rc, judge_reserved(s->reserved));
+    else if (s->step == PFL_VISIT_LEASE)
+        pfl_visit_on_lease(s->visit, rc, s->is_leased);
+    else
+        pfl_visit_on_done(s->visit, rc);
+}
+
 static void on_work_done(struct pfl_work *work)
 {
     struct slot *s = (struct slot *)(void *)work;
@@ -153,19 +172,8 @@ static void on_work_done(struct pfl_work *work)
         pfl_log_warn(is_of_index(s->step) ? "index-failed" : "store-failed", "host=%s reason=%s",
                      pfl_queued_host_get_name(s->host), pfl_log_quote_reason(s->why));
     drop_reply(s);
-    if (s->step == PFL_VISIT_RESERVE)
-        pfl_visit_on_reserve(s->visit, s->rc, judge_reserved(s->reserved));
-    else
-        pfl_visit_on_done(s->visit, s->rc);
+    give_result(s, s->rc);
     run(s);
-}
-
-static void give_result(struct slot *s, int rc)
-{
-    if (s->step == PFL_VISIT_RESERVE)
-        pfl_visit_on_reserve(s->visit, rc, PFL_VISIT_BUSY);
-    else
-        pfl_visit_on_done(s->visit, rc);
 }
 
 static int make_key(struct slot *s, const char *suffix, char *ret_key)
@@ -562,6 +570,7 @@ static int begin_visit(struct slot *s, struct pfl_queued_host *host)
         .host = pfl_queued_host_get_name(host),
         .newest_first = p->conf.newest_first,
         .newest_first_len = p->conf.newest_first_len,
+        .is_shared = pfl_index_is_shared(p->conf.engines->conf.index),
     };
     int rc = pfl_store_put_new(p->conf.engines->store, &s->put);
 

@@ -30,7 +30,7 @@ void pfl_pull_on_relay_lost(struct pfl_pull *self, unsigned relay);
 struct pfl_pull_figures {
     struct pfl_host_queue_figures queue;
     struct pfl_visit_figures visits; /* of all so far */
-    uint64_t ends[PFL_VISIT_LOST + 1];
+    uint64_t ends[PFL_VISIT_ENDS];
 };
 void pfl_pull_get_figures(const struct pfl_pull *self, struct pfl_pull_figures *ret_figures);
 

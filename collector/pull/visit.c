@@ -2,10 +2,10 @@
 /*
  * A visit to a host: see visit.h.
  *
- * Happy path: connect, list; for each segment reserve, begin, read and write in queue, commit,
- * describe, set live, release; a gap has no bytes, and is live once it is reserved:
- * reserve, describe, release. Segments
- * of classes whose newest come first are listed before the others, newest first.
+ * Happy path: take the lease, if the host is shared; connect, list; for each segment reserve,
+ * begin, read and write in queue, commit, describe, set live, release; a gap has no bytes, and is
+ * live once it is reserved: reserve, describe, release. Segments of classes whose newest come first
+ * are listed before the others, newest first.
  *
  * Failures: a lost stream is opened again, and the read continues where it ended. A segment that
  * cannot be taken is left at the host and counted. An index or a store that fails ends the visit:
@@ -31,6 +31,7 @@ struct pfl_visit {
     bool is_busy;
     bool has_stream;
     bool has_object;
+    bool has_lease;
     bool is_reading; /* the last READ has more to give */
     bool is_stopped;
     bool is_ending;
@@ -67,7 +68,7 @@ int pfl_visit_new(const struct pfl_visit_conf *conf, struct pfl_visit **ret_visi
     if (v == NULL)
         return PFL_ENOMEM;
     v->conf = *conf;
-    v->step = PFL_VISIT_LIST;
+    v->step = conf->is_shared ? PFL_VISIT_LEASE : PFL_VISIT_LIST;
     v->is_newest = conf->newest_first_len != 0;
     *ret_visit = v;
     return 0;
@@ -91,11 +92,20 @@ void pfl_visit_free(struct pfl_visit *self)
 
 /* ---- what comes next ---- */
 
+/* Who is stopped gives all leases back at once. */
+static void step_to_end(struct pfl_visit *v)
+{
+    if (v->has_object)
+        v->step = PFL_VISIT_ABORT;
+    else
+        v->step = v->has_lease && !v->is_stopped ? PFL_VISIT_GIVE_LEASE : PFL_VISIT_END;
+}
+
 static void end(struct pfl_visit *v, enum pfl_visit_end how)
 {
     v->is_ending = true;
     v->end = how;
-    v->step = v->has_object ? PFL_VISIT_ABORT : PFL_VISIT_END;
+    step_to_end(v);
 }
 
 /* The list is used up: continue behind it, or with the other classes. */
@@ -246,9 +256,20 @@ static void on_abort(struct pfl_visit *v)
 {
     v->has_object = false;
     if (v->is_ending)
-        v->step = PFL_VISIT_END;
+        step_to_end(v);
     else
         pass(v);
+}
+
+void pfl_visit_on_lease(struct pfl_visit *self, int rc, bool is_held)
+{
+    assert(self->is_busy && self->step == PFL_VISIT_LEASE);
+    self->is_busy = false;
+    self->has_lease = rc == 0 && is_held;
+    if (self->has_lease)
+        self->step = PFL_VISIT_LIST;
+    else
+        end(self, rc != 0 ? PFL_VISIT_STUCK : PFL_VISIT_LEASED);
 }
 
 void pfl_visit_on_done(struct pfl_visit *self, int rc)
@@ -261,6 +282,8 @@ void pfl_visit_on_done(struct pfl_visit *self, int rc)
         on_commit(self, rc);
     } else if (self->step == PFL_VISIT_ABORT) {
         on_abort(self);
+    } else if (self->step == PFL_VISIT_GIVE_LEASE) {
+        self->step = PFL_VISIT_END; /* what was not given back ends by itself */
     } else if (rc != 0) {
         end(self, PFL_VISIT_STUCK);
     } else if (self->step == PFL_VISIT_BEGIN) {

@@ -10,6 +10,8 @@
  * The order of steps is what makes it safe to die at any moment: a segment is reserved with its id
  * before a byte is stored; it is live only once its bytes and its description are durable; and the
  * host is asked to remove it only when it is live. The next collector begins at the reservation.
+ * Where collectors share an index, a lease keeps two of them from visiting a host at the same time;
+ * it saves work. That nothing is stored twice follows from the reservations alone.
  */
 #ifndef PFL_COLLECTOR_PULL_VISIT_H
 #define PFL_COLLECTOR_PULL_VISIT_H
@@ -40,7 +42,9 @@ enum pfl_visit_step {
     PFL_VISIT_SET_LIVE,  /* in the index */
     PFL_VISIT_RELEASE,   /* ask the host to remove it */
     PFL_VISIT_ABORT,     /* the object */
-    PFL_VISIT_END,       /* pfl_visit_get_end; free it */
+    PFL_VISIT_LEASE,     /* take the host's lease: pfl_visit_on_lease */
+    PFL_VISIT_GIVE_LEASE,
+    PFL_VISIT_END, /* pfl_visit_get_end; free it */
 };
 
 /* What the index has of a segment. */
@@ -70,6 +74,7 @@ struct pfl_visit_conf {
     /* Classes of retention whose newest segments come first; borrowed. */
     char *const *newest_first;
     size_t newest_first_len;
+    bool is_shared; /* with other collectors: a visit has the host's lease */
 };
 
 PFL_MUST_USE int pfl_visit_new(const struct pfl_visit_conf *conf, struct pfl_visit **ret_visit);
@@ -80,9 +85,11 @@ enum pfl_visit_step pfl_visit_take(struct pfl_visit *self);
 
 /* ---- what came of it; none of these calls out ---- */
 
-/* Of BEGIN, WRITE, COMMIT, DESCRIBE, SET_LIVE, ABORT, and of CONNECT. `rc`: 0 or a pfl_err. COMMIT:
- * PFL_EPARSE, the bytes were others. */
+/* Of BEGIN, WRITE, COMMIT, DESCRIBE, SET_LIVE, ABORT, GIVE_LEASE, and of CONNECT. `rc`: 0 or a
+ * pfl_err. COMMIT: PFL_EPARSE, the bytes were others. */
 void pfl_visit_on_done(struct pfl_visit *self, int rc);
+/* Of LEASE. */
+void pfl_visit_on_lease(struct pfl_visit *self, int rc, bool is_held);
 /* Of LIST; `reply` is taken. */
 void pfl_visit_on_list(struct pfl_visit *self, Perfleet__SpoolReply *reply);
 void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve result);

@@ -166,6 +166,32 @@ a_failure_waits_longer_each_time_and_a_change_ends_only_the_wait_of_the_stuck(vo
     pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, now_ms, 0);
 }
 
+static void
+a_host_that_another_collector_visits_is_asked_for_again_while_it_has_segments(void **state)
+{
+    struct pfl_queued_host *a;
+    uint64_t now_ms = 0;
+
+    (void)state;
+    set("a", 3);
+    for (unsigned i = 0; i < 20; i++) { /* however often: a dead collector's host waits no longer */
+        uint64_t before_ms = now_ms;
+
+        a = take("a", now_ms);
+        pfl_host_queue_give(queue, a, PFL_VISIT_LEASED, now_ms, i % 2 == 0 ? 0 : UINT64_MAX);
+        take(NULL, now_ms);
+        now_ms = pfl_host_queue_get_next_ms(queue);
+        assert_in_range(now_ms - before_ms, PFL_HOST_QUEUE_LEASED_MS, 2 * PFL_HOST_QUEUE_LEASED_MS);
+    }
+    a = take("a", now_ms);
+    pfl_host_queue_give(queue, a, PFL_VISIT_LEASED, now_ms, 0);
+    set("a", 0); /* the other one took them */
+    take(NULL, now_ms + 2 * PFL_HOST_QUEUE_LEASED_MS);
+    set("a", 1);
+    a = take("a", now_ms + 2 * PFL_HOST_QUEUE_LEASED_MS);
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, now_ms, 0);
+}
+
 static void a_host_is_known_while_a_relay_has_it(void **state)
 {
     struct pfl_queued_host_state s = {
@@ -274,6 +300,9 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(
             a_failure_waits_longer_each_time_and_a_change_ends_only_the_wait_of_the_stuck, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(
+            a_host_that_another_collector_visits_is_asked_for_again_while_it_has_segments, setup,
             teardown),
         cmocka_unit_test_setup_teardown(a_host_is_known_while_a_relay_has_it, setup, teardown),
         cmocka_unit_test_setup_teardown(hosts_without_reported_segments_are_asked_now_and_then,

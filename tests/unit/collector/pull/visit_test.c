@@ -44,6 +44,8 @@ struct world {
     int fail_rc;
     bool sends_too_much;
     bool sends_nothing;
+    bool is_leased; /* by another collector */
+    bool has_lease;
     bool has_object;
     bool has_stream;
     uint64_t written;
@@ -222,6 +224,13 @@ static int run_step(struct world *w, enum pfl_visit_step step)
 
     if (step == PFL_VISIT_CONNECT) {
         connect(w);
+    } else if (step == PFL_VISIT_LEASE) {
+        w->has_lease = w->fail != step && !w->is_leased;
+        pfl_visit_on_lease(w->visit, w->fail == step ? w->fail_rc : 0, !w->is_leased);
+    } else if (step == PFL_VISIT_GIVE_LEASE) {
+        assert_true(w->has_lease);
+        w->has_lease = false;
+        pfl_visit_on_done(w->visit, w->fail == step ? w->fail_rc : 0);
     } else if (step == PFL_VISIT_LIST) {
         assert_true(w->has_stream);
         rc = make_list(w, &reply);
@@ -246,7 +255,7 @@ static int run_step(struct world *w, enum pfl_visit_step step)
 /* -1: until its end. */
 static int run(struct world *w, const struct pfl_visit_conf *conf, enum pfl_visit_end *ret_end)
 {
-    static const char letters[] = ".clvbrmwCdLRAE";
+    static const char letters[] = ".clvbrmwCdLRAHGE";
     enum pfl_visit_step step;
     int rc = pfl_visit_new(conf, &w->visit);
 
@@ -409,6 +418,48 @@ static void conflicts_and_those_of_other_collectors_are_left_and_others_taken(vo
     assert_int_equal(w.live_len, 1);
     assert_true(w.items[2].is_released && !w.items[0].is_released && !w.items[1].is_released);
     end_world(&w);
+}
+
+static enum pfl_visit_end visit_shared(struct world *w)
+{
+    static const struct pfl_visit_conf conf = {.host = "web1", .is_shared = true};
+    enum pfl_visit_end end = PFL_VISIT_MORE;
+
+    assert_int_equal(run(w, &conf, &end), 0);
+    return end;
+}
+
+static void a_shared_host_is_leased_for_the_visit(void **state)
+{
+    static struct world w;
+
+    (void)state;
+    w = (struct world){.len = 0};
+    add(&w, (struct item){.number = 1, .bytes = 10});
+    assert_int_equal(visit_shared(&w), PFL_VISIT_DRAINED);
+    assert_string_equal(w.trail, "HclvbrwCdLRG");
+    assert_false(w.has_lease);
+    (void)end_world(&w);
+    w = (struct world){.is_leased = true};
+    assert_int_equal(visit_shared(&w), PFL_VISIT_LEASED);
+    assert_string_equal(w.trail, "H");
+    (void)end_world(&w);
+    w = (struct world){.fail = PFL_VISIT_LEASE, .fail_rc = PFL_EAGAIN};
+    assert_int_equal(visit_shared(&w), PFL_VISIT_STUCK);
+    (void)end_world(&w);
+    w = (struct world){.fail = PFL_VISIT_GIVE_LEASE, .fail_rc = PFL_EAGAIN};
+    assert_int_equal(visit_shared(&w), PFL_VISIT_DRAINED);
+    (void)end_world(&w);
+    w = (struct world){.fail = PFL_VISIT_WRITE, .fail_rc = PFL_EAGAIN};
+    add(&w, (struct item){.number = 1, .bytes = 10});
+    assert_int_equal(visit_shared(&w), PFL_VISIT_STUCK);
+    assert_string_equal(w.trail, "HclvbrwAG");
+    (void)end_world(&w);
+    w = (struct world){.stop_at = 3}; /* who stops gives all back at once */
+    add(&w, (struct item){.number = 1, .bytes = 10});
+    assert_int_equal(visit_shared(&w), PFL_VISIT_LOST);
+    assert_string_equal(w.trail, "Hcl");
+    (void)end_world(&w);
 }
 
 static void a_failing_engine_ends_the_visit_without_an_object(void **state)
@@ -587,6 +638,7 @@ int main(void)
         cmocka_unit_test(a_host_that_cannot_be_reached_ends_the_visit),
         cmocka_unit_test(other_bytes_than_promised_are_left_at_the_host),
         cmocka_unit_test(conflicts_and_those_of_other_collectors_are_left_and_others_taken),
+        cmocka_unit_test(a_shared_host_is_leased_for_the_visit),
         cmocka_unit_test(a_failing_engine_ends_the_visit_without_an_object),
         cmocka_unit_test(a_stop_at_any_step_leaves_no_object_and_releases_only_what_is_live),
         cmocka_unit_test(larger_priorities_come_first_and_the_newest_of_chosen_classes),
