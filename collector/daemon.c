@@ -95,7 +95,7 @@ static void on_signal(uv_signal_t *handle, int number)
 static void on_replaced(void *user)
 {
     pfl_log_error("replaced", "reason=\"another collector has joined the index under this name\" "
-                              "remedy=\"give each its own certificate\"");
+                              "remedy=\"give each its own --instance\"");
     stop(user);
 }
 
@@ -168,7 +168,7 @@ static int open_engines(struct daemon *d, const struct pfl_collector_conf *conf)
         .loop = &d->loop,
         .store = conf->store,
         .index = d->index,
-        .name = pfl_relays_get_name(d->relays),
+        .name = conf->instance != NULL ? conf->instance : pfl_relays_get_name(d->relays),
         .on_replaced = on_replaced,
         .user = d,
     };

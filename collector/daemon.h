@@ -13,7 +13,8 @@ struct pfl_collector_conf {
     size_t relays_len;
     struct pfl_tls_files files;
     struct pfl_store_conf store;
-    const char *index; /* NULL: in the store's folder */
+    const char *index;    /* NULL: in the store's folder */
+    const char *instance; /* NULL: the certificate's name */
     unsigned max_visits;
     char *const *newest_first;
     size_t newest_first_len;

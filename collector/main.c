@@ -16,8 +16,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "collector/daemon.h"
+#include "collector/index/index.h"
 #include "collector/retain/rebuild_port.h"
 #include "perfleet/config.pb-c.h"
+#include "proto/tunnel/identity.h"
 #include "proto/unpack.h"
 #include "settings/settings.h"
 #include "tunnel/dialer.h"
@@ -25,7 +27,7 @@
 #define FIRST_FREE_FD 3u
 
 static const char usage_text[] =
-    "usage: perfleet-collector --relay HOST --store DIR --ca FILE --cert FILE --key FILE "
+    "usage: perfleet-collector --relay HOST --store WHERE --ca FILE --cert FILE --key FILE "
     "[OPTION]...\n"
     "       perfleet-collector rebuild --store DIR --index WHERE [OPTION]...\n"
     "\n"
@@ -33,8 +35,11 @@ static const char usage_text[] =
     "rebuild adds to the index what the store has, and exits.\n"
     "\n"
     "  --relay HOST[:PORT]        a relay to dial (port 9910); may be given 8 times\n"
-    "  --store DIR                folder of the traces\n"
-    "  --index WHERE              sqlite:PATH (index.sqlite in the store's folder)\n"
+    "  --store WHERE              folder of the traces, or s3://BUCKET[/PREFIX]\n"
+    "  --index WHERE              sqlite:PATH (index.sqlite in the store's folder), or\n"
+    "                             postgres:CONNINFO, which several collectors may share\n"
+    "  --instance NAME            this one of several with one certificate and one index\n"
+    "                             (the certificate's name)\n"
     "  --ca FILE                  the fleet's authority, PEM\n"
     "  --cert FILE                the collector's certificate chain, an operator's, PEM\n"
     "  --key FILE                 its key, PEM, readable by its owner only\n"
@@ -48,6 +53,16 @@ static const char usage_text[] =
     "                             host-bytes=10G, order-bytes=50G, per-trigger=20; none. Class\n"
     "                             *: all others (*:age=30d,triggered=90d)\n"
     "  --keep-bytes SIZE          of all traces: 500G, or none (80 % of the store's file system)\n"
+    "  --s3-endpoint URL          https://HOST[:PORT] of the store (AWS's of the region)\n"
+    "  --s3-region NAME           its region (us-east-1)\n"
+    "  --s3-credentials-file FILE its keys, as AWS's tools have them (the environment, then the\n"
+    "                             instance's metadata service)\n"
+    "  --s3-profile NAME          section of that file (default)\n"
+    "  --s3-ca-file FILE          authorities of its certificate, PEM (the system's)\n"
+    "  --s3-proxy URL             proxy to it (the environment's)\n"
+    "  --s3-path-style            ENDPOINT/BUCKET/KEY instead of BUCKET.ENDPOINT/KEY\n"
+    "  --s3-encryption KIND       AES256, aws:kms or aws:kms:KEY-ID, at the server\n"
+    "  --s3-staging-dir DIR       holds what the store does not have yet (/var/tmp)\n"
     "  --metrics-listen HOST:PORT listener for Prometheus, over mutual TLS\n"
     "  --metrics-socket PATH      the same on a UNIX socket\n"
     "  --user NAME                change to this user after files are read; needs root\n"
@@ -63,8 +78,13 @@ static const char usage_text[] =
     "2 wrong usage or configuration.\n";
 
 static const struct pfl_settings_key keys[] = {
-    {"ca", .is_file = true},  {"cert", .is_file = true},          {"key", .is_file = true},
-    {"crl", .is_file = true}, {"max_visits", .min = 1, .max = 8},
+    {"ca", .is_file = true},
+    {"cert", .is_file = true},
+    {"key", .is_file = true},
+    {"crl", .is_file = true},
+    {"max_visits", .min = 1, .max = 8},
+    {"s3_credentials_file", .is_file = true},
+    {"s3_ca_file", .is_file = true},
 };
 
 static bool refuse(struct pfl_settings_fault *fault, const char *key, const char *what,
@@ -126,16 +146,41 @@ static bool apply_keep(const Perfleet__CollectorConfig *m, struct pfl_collector_
 static bool apply_store(const Perfleet__CollectorConfig *m, struct pfl_collector_conf *conf,
                         struct pfl_settings_fault *fault)
 {
+    struct pfl_store_refusal refusal;
+
     if (m->store == NULL || m->store[0] == '\0')
-        return refuse(fault, "store", "is missing: the folder of the traces", NULL);
-    conf->store.where = m->store;
+        return refuse(fault, "store", "is missing: the folder of the traces, or s3://BUCKET", NULL);
+    conf->store = (struct pfl_store_conf){
+        .where = m->store,
+        .endpoint = m->s3_endpoint,
+        .region = m->s3_region,
+        .credentials_file = m->s3_credentials_file,
+        .profile = m->s3_profile,
+        .ca_file = m->s3_ca_file,
+        .proxy = m->s3_proxy,
+        .encryption = m->s3_encryption,
+        .staging_dir = m->s3_staging_dir,
+        .has_path_style = m->s3_path_style,
+    };
+    return pfl_store_judge(&conf->store, &refusal) ||
+           refuse(fault, refusal.setting, refusal.what, refusal.value);
+}
+
+static bool apply_index(const Perfleet__CollectorConfig *m, struct pfl_collector_conf *conf,
+                        struct pfl_settings_fault *fault)
+{
+    const char *what;
+
     conf->index = m->index;
+    conf->instance = m->instance;
     if (m->index == NULL && strncmp(m->store, "s3://", strlen("s3://")) == 0)
         return refuse(fault, "index", "is missing: sqlite:PATH, as the store is no folder", NULL);
-    if (m->index != NULL && strncmp(m->index, "sqlite:", strlen("sqlite:")) != 0 &&
-        strncmp(m->index, "postgres:", strlen("postgres:")) != 0)
-        return refuse(fault, "index", "wants sqlite:PATH or postgres:CONNINFO", m->index);
-    return true;
+    if (m->instance != NULL && !pfl_identity_is_name(m->instance))
+        return refuse(fault, "instance", "wants a name of letters, digits, \".\", \"_\" and \"-\"",
+                      m->instance);
+    if (m->index == NULL || pfl_index_judge(m->index, &what))
+        return true;
+    return refuse(fault, "index", what, NULL); /* its value may be a password */
 }
 
 static bool is_rebuild; /* the program's first word */
@@ -156,7 +201,7 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     if (is_rebuild && m->index == NULL)
         return refuse(fault, "index", "is missing: sqlite:PATH, which is made", NULL);
     return (is_rebuild || (apply_relays(m, conf, fault) && apply_files(m, conf, fault))) &&
-           apply_store(m, conf, fault) && apply_keep(m, conf, fault);
+           apply_store(m, conf, fault) && apply_index(m, conf, fault) && apply_keep(m, conf, fault);
 }
 
 static void drop_privileges(void)

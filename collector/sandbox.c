@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The collector's sandbox: TCP, name servers, certificates to read again, and everything beneath
- * the store's folder and the index's. No programs, no listening, no other files. Where the store or
- * the index is elsewhere on the network, ports are not limited. Failures: those of
- * pfl_sandbox_enter.
+ * The collector's sandbox: TCP, name servers, certificates and credentials to read again, and
+ * everything beneath the store's folder and the index's; for S3, files without a name in the
+ * staging folder. No programs, no listening, no other files. Where the store or the index is
+ * elsewhere on the network, ports are not limited. Failures: those of pfl_sandbox_enter.
  */
 #include "collector/sandbox.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/sandbox/folders.h"
+#include "collector/index/index.h"
 #include "tunnel/dialer.h"
 
 #define PORT_DNS 53u
@@ -56,6 +58,25 @@ static size_t list_ports(const struct pfl_collector_conf *conf, const char *inde
     return len;
 }
 
+static void add_file(void *user, const char *path)
+{
+    if (access(path, F_OK) == 0)
+        pfl_folders_add_of_file(user, path, PFL_SANDBOX_READ);
+}
+
+static void add_s3(const struct pfl_store_conf *store, struct pfl_folders *folders)
+{
+    const char *shared = getenv("AWS_SHARED_CREDENTIALS_FILE");
+    const char *staging = store->staging_dir;
+
+    pfl_folders_add_of_file(folders, store->ca_file, PFL_SANDBOX_READ);
+    pfl_folders_add_of_file(folders, store->credentials_file, PFL_SANDBOX_READ);
+    if (store->credentials_file == NULL && shared != NULL && shared[0] != '\0')
+        add_file(folders, shared);
+    pfl_folders_add(folders, staging != NULL ? staging : PFL_STORE_STAGING_DIR,
+                    PFL_SANDBOX_UNNAMED);
+}
+
 static void list_folders(const struct pfl_collector_conf *conf, const char *index,
                          struct pfl_folders *folders)
 {
@@ -68,7 +89,10 @@ static void list_folders(const struct pfl_collector_conf *conf, const char *inde
     pfl_folders_add_of_file(folders, conf->files.crl_path, PFL_SANDBOX_READ);
     if (is_folder(conf->store.where))
         pfl_folders_add(folders, conf->store.where, PFL_SANDBOX_KEEP);
+    else
+        add_s3(&conf->store, folders);
     pfl_folders_add_of_file(folders, get_file(index), PFL_SANDBOX_KEEP);
+    pfl_index_list_files(index, add_file, folders);
     if (conf->metrics_socket != NULL && conf->metrics_socket[0] != '@')
         pfl_folders_add_of_file(folders, conf->metrics_socket, PFL_SANDBOX_REMOVE);
 }

@@ -2,7 +2,8 @@
 /*
  * Credentials: see s3_credentials.h. The metadata service is asked as version 2 wants it: a token
  * by PUT, the role's name, the role's keys; at most 2 s each, without a proxy. Failures: none has
- * keys. Limits: a file of 64 KiB.
+ * keys; keys that cannot be renewed are used to their end, and a file without keys, such as one
+ * that is being written, changes nothing. Limits: a file of 64 KiB.
  */
 #include "collector/store/s3_credentials.h"
 
@@ -14,7 +15,8 @@
 #define FILE_BYTES     (64u << 10)
 #define ANSWER_BYTES   4096u
 #define RENEW_BEFORE_S 300
-#define METADATA       "http://169.254.169.254/latest/"
+#define AGAIN_S        30
+#define METADATA       "http://169.254.169.254"
 
 /* -- a file -- */
 
@@ -73,18 +75,44 @@ static int load_file(struct pfl_s3_credentials *self, const char *path, const ch
 {
     char text[FILE_BYTES];
     FILE *file = fopen(path, "re");
+    struct stat st;
     size_t len;
     int rc;
 
-    if (file == NULL)
-        return pfl_store_fail_errno("open", path);
+    if (file == NULL || fstat(fileno(file), &st) != 0) {
+        rc = pfl_store_fail_errno("open", path);
+        if (file != NULL)
+            (void)fclose(file);
+        return rc;
+    }
     len = fread(text, 1, sizeof(text) - 1, file);
     (void)fclose(file);
     text[len] = '\0';
     rc = pfl_s3_credentials_parse(self, text, profile);
     explicit_bzero(text, sizeof(text));
-    return rc == 0 ? 0
-                   : pfl_store_fail(PFL_EINVAL, "%.200s: no keys of profile %.40s", path, profile);
+    if (rc != 0)
+        return pfl_store_fail(PFL_EINVAL, "%.200s: no keys of profile %.40s", path, profile);
+    if (snprintf(self->path, sizeof(self->path), "%s", path) >= (int)sizeof(self->path) ||
+        snprintf(self->profile, sizeof(self->profile), "%s", profile) >= (int)sizeof(self->profile))
+        return pfl_store_fail(PFL_EINVAL, "%.200s: its path, or the profile's name, is too long",
+                              path);
+    self->changed = st.st_mtim;
+    self->inode = st.st_ino;
+    return 0;
+}
+
+static void renew_file(struct pfl_s3_credentials *self)
+{
+    struct pfl_s3_credentials fresh;
+    struct stat st;
+
+    if (stat(self->path, &st) != 0 ||
+        (st.st_ino == self->inode && st.st_mtim.tv_sec == self->changed.tv_sec &&
+         st.st_mtim.tv_nsec == self->changed.tv_nsec))
+        return;
+    if (load_file(&fresh, self->path, self->profile) == 0)
+        *self = fresh;
+    explicit_bzero(&fresh, sizeof(fresh));
 }
 
 /* -- the metadata service -- */
@@ -150,8 +178,17 @@ static size_t take_answer(char *data, size_t size, size_t count, void *user)
     return len;
 }
 
+static const char *or_environment(const char *value, const char *variable, const char *otherwise)
+{
+    if (value != NULL)
+        return value;
+    value = getenv(variable);
+    return value != NULL && value[0] != '\0' ? value : otherwise;
+}
+
 static int ask(CURL *curl, const char *path, const char *header, struct answer *answer)
 {
+    const char *service = or_environment(NULL, "AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA);
     char url[512];
     struct curl_slist *headers = curl_slist_append(NULL, header);
     long status = 0;
@@ -159,7 +196,7 @@ static int ask(CURL *curl, const char *path, const char *header, struct answer *
 
     answer->len = 0;
     answer->text[0] = '\0';
-    (void)snprintf(url, sizeof(url), METADATA "%s", path);
+    (void)snprintf(url, sizeof(url), "%.250s/latest/%s", service, path);
     (void)curl_easy_setopt(curl, CURLOPT_URL, url);
     (void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
     (void)curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -198,27 +235,26 @@ static int fetch(struct pfl_s3_credentials *self, CURL *curl)
 
 int pfl_s3_credentials_renew(struct pfl_s3_credentials *self, time_t now)
 {
+    bool holds = self->end != 0 && now < self->end;
     struct pfl_s3_credentials fresh;
     CURL *curl;
     int rc;
 
-    if (!self->is_metadata || (self->end != 0 && now + RENEW_BEFORE_S < self->end))
+    if (self->path[0] != '\0')
+        renew_file(self);
+    if (!self->is_metadata || (holds && (now + RENEW_BEFORE_S < self->end || now < self->again)))
         return 0;
     curl = curl_easy_init();
     rc = curl != NULL ? fetch(&fresh, curl) : PFL_ENOMEM;
     curl_easy_cleanup(curl);
+    self->again = now + AGAIN_S;
+    if (rc != 0 && holds)
+        return 0;
     if (rc != 0)
         return pfl_store_fail(PFL_EAGAIN, "the instance's metadata service gives no keys");
     *self = fresh;
+    explicit_bzero(&fresh, sizeof(fresh));
     return 0;
-}
-
-static const char *or_environment(const char *value, const char *variable, const char *otherwise)
-{
-    if (value != NULL)
-        return value;
-    value = getenv(variable);
-    return value != NULL && value[0] != '\0' ? value : otherwise;
 }
 
 int pfl_s3_credentials_load(struct pfl_s3_credentials *self, const struct pfl_store_conf *conf)

@@ -14,6 +14,7 @@
 
 #include <curl/curl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@
 
 #define WAIT_MIN_MS  100u
 #define WAIT_MAX_MS  10000u
-#define SLOW_BYTES   1L /* a second; slower for timeout_s is a timeout */
+#define WAIT_STEP_MS 100u /* a wait looks so often whether it is cancelled */
+#define SLOW_BYTES   1L   /* a second; slower for timeout_s is a timeout */
 #define CONNECT_S    10L
 #define TIMEOUT_S    30u
 #define TRIES        5u
@@ -65,6 +67,7 @@ struct pfl_s3_http {
     size_t bucket_len; /* of `path`: the bucket's own */
     pthread_mutex_t lock;
     pthread_cond_t is_free;
+    atomic_bool is_cancelled;
     struct pfl_s3_credentials keys; /* guarded by lock */
     struct pfl_s3_connection connections[PFL_S3_CONNECTIONS];
 };
@@ -79,13 +82,7 @@ static const char *or_environment(const char *value, const char *variable, const
     return value != NULL && value[0] != '\0' ? value : otherwise;
 }
 
-static bool is_bucket(const char *name, size_t len)
-{
-    return len >= 3 && len <= 63 && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") >= len &&
-           name[0] != '.' && name[0] != '-';
-}
-
-/* Scheme, host and the path before keys. */
+/* Scheme, host and the path before keys; s3_settings.c has judged them. */
 static int set_place(struct pfl_s3_http *self, const struct pfl_store_conf *conf)
 {
     const char *bucket = conf->where + strlen("s3://");
@@ -97,11 +94,6 @@ static int set_place(struct pfl_s3_http *self, const struct pfl_store_conf *conf
     char name[HOST_BYTES];
     int len;
 
-    if (!is_bucket(bucket, bucket_len) || (prefix[0] != '\0' && !pfl_store_is_key(prefix)))
-        return pfl_store_fail(PFL_EINVAL, "%.200s: no s3://BUCKET/PREFIX", conf->where);
-    if (endpoint != NULL && (host == NULL || (!is_http && strncmp(endpoint, "https://", 8) != 0) ||
-                             strcspn(host + 3, "/?#@ ") != strlen(host + 3)))
-        return pfl_store_fail(PFL_EINVAL, "%.200s: no https://HOST:PORT", endpoint);
     (void)snprintf(self->scheme, sizeof(self->scheme), "%s", is_http ? "http" : "https");
     if (host != NULL)
         (void)snprintf(name, sizeof(name), "%s", host + 3);
@@ -207,7 +199,25 @@ struct pfl_span pfl_s3_connection_get_answer(const struct pfl_s3_connection *con
     return pfl_span_of(connection->answer, connection->answer_len);
 }
 
+void pfl_s3_http_cancel(struct pfl_s3_http *self)
+{
+    atomic_store(&self->is_cancelled, true);
+}
+
 /* -- libcurl's callbacks -- */
+
+/* libcurl asks once a second, or more often. */
+static int on_progress(void *user, curl_off_t to_get, curl_off_t got, curl_off_t to_send,
+                       curl_off_t sent)
+{
+    struct pfl_s3_http *self = user;
+
+    (void)to_get;
+    (void)got;
+    (void)to_send;
+    (void)sent;
+    return atomic_load(&self->is_cancelled) ? 1 : 0;
+}
 
 static size_t send_body(char *dst, size_t size, size_t count, void *user)
 {
@@ -322,6 +332,9 @@ static void set_options(struct pfl_s3_http *self, struct pfl_s3_connection *c, c
     (void)curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, CONNECT_S);
     (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES);
     (void)curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)self->timeout_s);
+    (void)curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+    (void)curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+    (void)curl_easy_setopt(curl, CURLOPT_XFERINFODATA, self);
     (void)curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, c->call->method);
     (void)curl_easy_setopt(curl, CURLOPT_NOBODY, (long)(strcmp(c->call->method, "HEAD") == 0));
     (void)curl_easy_setopt(curl, CURLOPT_FILETIME, 1L);
@@ -518,14 +531,20 @@ static int judge_try(const struct pfl_s3_connection *c, CURLcode code)
 }
 
 /* Full jitter: from 0 to what doubles. */
-static void wait_before(unsigned try)
+static void wait_before(struct pfl_s3_http *self, unsigned try)
 {
+    unsigned left;
     unsigned most = WAIT_MIN_MS << (try < 8 ? try : 8);
     uint32_t random = 0;
 
     (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
     most = most < WAIT_MAX_MS ? most : WAIT_MAX_MS;
-    (void)usleep(1000 * (random % most));
+    for (left = random % most; left != 0 && !atomic_load(&self->is_cancelled);) {
+        unsigned step = left < WAIT_STEP_MS ? left : WAIT_STEP_MS;
+
+        (void)usleep(1000 * step);
+        left -= step;
+    }
 }
 
 int pfl_s3_http_run(struct pfl_s3_http *self, struct pfl_s3_connection *c, struct pfl_s3_call *call)
@@ -539,7 +558,9 @@ int pfl_s3_http_run(struct pfl_s3_http *self, struct pfl_s3_connection *c, struc
         CURLcode code = CURLE_OK;
 
         if (i != 0)
-            wait_before(i);
+            wait_before(self, i);
+        if (atomic_load(&self->is_cancelled))
+            return pfl_store_fail(PFL_EAGAIN, "%.160s: cancelled", call->key);
         rc = perform(self, c, &code);
         if (rc == 0)
             rc = judge_try(c, code);

@@ -43,6 +43,9 @@ struct pfl_s3_call {
 PFL_MUST_USE int pfl_s3_http_new(const struct pfl_store_conf *conf, struct pfl_s3_http **ret_http);
 void pfl_s3_http_free(struct pfl_s3_http *self); /* NULL is legal */
 
+/* Calls end soon with PFL_EAGAIN, now and later. From any thread. */
+void pfl_s3_http_cancel(struct pfl_s3_http *self);
+
 /* A connection, of which `answer` is the answer's memory until it is given back. */
 struct pfl_s3_connection;
 struct pfl_s3_connection *pfl_s3_http_take(struct pfl_s3_http *self);

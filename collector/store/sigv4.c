@@ -22,6 +22,7 @@
 
 #define TEXT_BYTES  (16u << 10) /* of a canonical request */
 #define BLOCK_BYTES 64u
+#define KEY_BYTES   160u /* "AWS4" and a secret */
 #define NAMES_BYTES 512u
 
 struct text {
@@ -135,10 +136,16 @@ static int hmac(struct pfl_sigv4 *self, struct pfl_span key, struct pfl_span tex
 {
     uint8_t inner[BLOCK_BYTES];
     uint8_t outer[BLOCK_BYTES];
+    uint8_t hashed[32];
     int rc;
 
-    if (key.len > BLOCK_BYTES)
-        return PFL_ELIMIT;
+    if (key.len > BLOCK_BYTES) {
+        pfl_sha256_add(self->sha256, key);
+        rc = pfl_sha256_end(self->sha256, hashed);
+        if (rc != 0)
+            return rc;
+        key = pfl_span_of(hashed, sizeof(hashed));
+    }
     memset(inner, 0x36, sizeof(inner));
     memset(outer, 0x5c, sizeof(outer));
     for (size_t i = 0; i < key.len; i++) {
@@ -186,7 +193,7 @@ static int sign(struct pfl_sigv4 *self, const struct pfl_sigv4_keys *keys,
 {
     char hex[PFL_SIGV4_HEX_BYTES];
     char text[320];
-    uint8_t key[BLOCK_BYTES];
+    uint8_t key[KEY_BYTES];
     int len = snprintf((char *)key, sizeof(key), "AWS4%s", keys->secret);
     const char *const parts[] = {moment->day, keys->region, "s3", "aws4_request", text};
     int rc;

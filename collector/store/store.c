@@ -12,17 +12,45 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/s3_settings.h"
 #include "collector/store/store_impl.h"
+
+static bool is_s3(const struct pfl_store_conf *conf)
+{
+    return strncmp(conf->where, "s3://", 5) == 0;
+}
+
+bool pfl_store_judge(const struct pfl_store_conf *conf, struct pfl_store_refusal *ret_refusal)
+{
+    if (is_s3(conf))
+        return pfl_s3_settings_judge(conf, ret_refusal);
+    if (conf->where[0] == '\0') {
+        *ret_refusal = (struct pfl_store_refusal){"store", "wants DIR or s3://BUCKET", NULL};
+        return false;
+    }
+    return !pfl_s3_settings_are_given(conf, ret_refusal);
+}
+
+static int judge(const struct pfl_store_conf *conf)
+{
+    struct pfl_store_refusal refusal;
+
+    if (pfl_store_judge(conf, &refusal))
+        return 0;
+    return pfl_store_fail(PFL_EINVAL, "%s %s%s%.100s", refusal.setting, refusal.what,
+                          refusal.value != NULL ? ", not " : "",
+                          refusal.value != NULL ? refusal.value : "");
+}
 
 int pfl_store_open(const struct pfl_store_conf *conf, char *ret_why, struct pfl_store **ret_store)
 {
     int rc;
 
     (void)pfl_store_fail(0, "%s", "");
-    if (strncmp(conf->where, "s3://", 5) == 0)
-        rc = pfl_store_s3_open(conf, ret_store);
-    else
-        rc = pfl_store_folder_open(conf, ret_store);
+    rc = judge(conf);
+    if (rc == 0)
+        rc = is_s3(conf) ? pfl_store_s3_open(conf, ret_store)
+                         : pfl_store_folder_open(conf, ret_store);
     if (rc != 0)
         (void)snprintf(ret_why, PFL_STORE_WHY_BYTES, "%s",
                        pfl_store_get_error()[0] != '\0' ? pfl_store_get_error() : pfl_err_str(rc));
@@ -33,6 +61,12 @@ void pfl_store_close(struct pfl_store *self)
 {
     if (self != NULL)
         self->engine->close(self);
+}
+
+void pfl_store_cancel(struct pfl_store *self)
+{
+    if (self->engine->cancel != NULL)
+        self->engine->cancel(self);
 }
 
 const char *pfl_store_get_kind(const struct pfl_store *self)

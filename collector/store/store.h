@@ -21,6 +21,7 @@
 #include "collector/store/store_fault.h"
 #include "collector/store/store_key.h"
 
+#define PFL_STORE_STAGING_DIR   "/var/tmp"
 #define PFL_STORE_URL_BYTES     4096u
 #define PFL_STORE_SHA_BYTES     32u
 #define PFL_STORE_BYTES_MAX     (UINT64_C(1) << 40) /* of an object */
@@ -35,16 +36,23 @@ struct pfl_store_conf {
     /* S3 only. NULL: the default. */
     const char *endpoint; /* "https://HOST[:PORT]"; default: AWS's of the region */
     const char *region;   /* default: $AWS_REGION, else us-east-1 */
-    const char
-        *credentials_file;   /* as AWS's tools have it; default: $AWS_SHARED_CREDENTIALS_FILE */
+    /* As AWS's tools have it; default: $AWS_SHARED_CREDENTIALS_FILE. Read again when it changed. */
+    const char *credentials_file;
     const char *profile;     /* in that file; default: $AWS_PROFILE, else "default" */
     const char *ca_file;     /* default: the system's */
     const char *proxy;       /* default: $https_proxy and its kin, as curl has them */
     const char *encryption;  /* "AES256", "aws:kms" or "aws:kms:KEY-ID" */
-    const char *staging_dir; /* where an upload is until the store has it; default: /var/tmp */
+    const char *staging_dir; /* of what the store does not have yet; default: /var/tmp */
     bool has_path_style;     /* ENDPOINT/BUCKET/KEY instead of BUCKET.ENDPOINT/KEY */
     unsigned timeout_s;      /* without a byte; 0: 30 */
     unsigned tries;          /* of a request that fails for now; 0: 5 */
+};
+
+/* Why settings are refused. */
+struct pfl_store_refusal {
+    const char *setting; /* static; as perfleet-collector calls it: "s3_endpoint" */
+    const char *what;    /* static; "wants https://HOST[:PORT]" */
+    const char *value;   /* borrowed from the settings; NULL: none, or a secret */
 };
 
 struct pfl_store_object {
@@ -66,11 +74,15 @@ struct pfl_store_listing {
 /* A piece of an object. False: no more is needed; the get returns PFL_ECLOSED. */
 typedef bool (*pfl_store_on_data)(void *user, struct pfl_span bytes);
 
+/* Whether the settings are good, as far as this is known without a connection. */
+bool pfl_store_judge(const struct pfl_store_conf *conf, struct pfl_store_refusal *ret_refusal);
 /* `ret_why` (PFL_STORE_WHY_BYTES): a sentence. PFL_EINVAL: the settings; PFL_ENOENT: the folder;
  * PFL_EPERM, PFL_EIO, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_store_open(const struct pfl_store_conf *conf, char *ret_why,
                                 struct pfl_store **ret_store);
 void pfl_store_close(struct pfl_store *self); /* NULL is legal; no put may be left */
+/* Calls that wait for a server, now or later, end soon with PFL_EAGAIN. From any thread. */
+void pfl_store_cancel(struct pfl_store *self);
 /* "folder" or "s3". */
 const char *pfl_store_get_kind(const struct pfl_store *self);
 

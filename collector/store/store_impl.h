@@ -10,6 +10,7 @@
 struct pfl_store_engine {
     const char *kind;
     void (*close)(struct pfl_store *self);
+    void (*cancel)(struct pfl_store *self); /* NULL: no call waits for a server */
     int (*put_new)(struct pfl_store *self, struct pfl_store_put **ret_put);
     void (*put_free)(struct pfl_store_put *put);
     int (*put_begin)(struct pfl_store_put *put);

@@ -369,6 +369,11 @@ static int presign(struct pfl_store *base, const char *key, uint32_t valid_s, ch
     return pfl_s3_http_presign(store_of(base)->http, key, valid_s, dst, room);
 }
 
+static void cancel(struct pfl_store *base)
+{
+    pfl_s3_http_cancel(store_of(base)->http);
+}
+
 /* -- list -- */
 
 /* "2026-11-23T11:11:36.000Z"; 0: it is no time. */
@@ -560,24 +565,33 @@ static const struct pfl_store_engine engine = {
     .list = list,
     .remove = remove_object,
     .presign = presign,
+    .cancel = cancel,
     .sweep = sweep,
 };
 
-static int set_encryption(struct s3_store *self, const char *encryption)
+static void set_encryption(struct s3_store *self, const char *encryption)
 {
     static const char kms[] = "aws:kms:";
 
     if (encryption == NULL)
-        return 0;
+        return;
     if (strncmp(encryption, kms, sizeof(kms) - 1) == 0) {
         (void)snprintf(self->encryption, sizeof(self->encryption), "aws:kms");
         (void)snprintf(self->encryption_key, sizeof(self->encryption_key), "%s",
                        encryption + sizeof(kms) - 1);
-        return 0;
+        return;
     }
-    if (strcmp(encryption, "AES256") != 0 && strcmp(encryption, "aws:kms") != 0)
-        return pfl_store_fail(PFL_EINVAL, "%.100s: neither AES256 nor aws:kms", encryption);
     (void)snprintf(self->encryption, sizeof(self->encryption), "%s", encryption);
+}
+
+/* Not each file system has files without a name. */
+static int try_staging(const struct s3_store *self)
+{
+    int fd = open(self->staging_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return pfl_store_fail_errno("stage in", self->staging_dir);
+    (void)close(fd);
     return 0;
 }
 
@@ -591,10 +605,11 @@ int pfl_store_s3_open(const struct pfl_store_conf *conf, struct pfl_store **ret_
         return PFL_ENOMEM;
     self->base.engine = &engine;
     (void)snprintf(self->staging_dir, sizeof(self->staging_dir), "%s",
-                   conf->staging_dir != NULL ? conf->staging_dir : "/var/tmp");
+                   conf->staging_dir != NULL ? conf->staging_dir : PFL_STORE_STAGING_DIR);
     if (prefix != NULL && prefix[1] != '\0')
         (void)snprintf(self->prefix, sizeof(self->prefix), "%s/", prefix + 1);
-    rc = set_encryption(self, conf->encryption);
+    set_encryption(self, conf->encryption);
+    rc = try_staging(self);
     if (rc == 0)
         rc = pfl_s3_http_new(conf, &self->http);
     if (rc != 0) {

@@ -142,6 +142,17 @@ static void a_silent_server_is_a_timeout(void **state)
     assert_int_equal(head(), PFL_EAGAIN);
 }
 
+static void a_cancelled_store_waits_for_nobody(void **state)
+{
+    static const char *const answers[] = {"", NULL};
+
+    (void)state;
+    play(answers);
+    pfl_store_cancel(store);
+    assert_int_equal(head(), PFL_EAGAIN);
+    assert_non_null(strstr(pfl_store_get_error(), "cancelled"));
+}
+
 struct got {
     char bytes[64];
     size_t len;
@@ -423,6 +434,7 @@ int main(void)
         CASE(a_server_that_stays_busy_is_left_for_later),
         CASE(a_refusal_is_final),
         CASE(a_silent_server_is_a_timeout),
+        CASE(a_cancelled_store_waits_for_nobody),
         CASE(half_a_body_is_continued),
         CASE(another_range_is_refused),
         CASE(a_server_without_ranges_is_cut),
