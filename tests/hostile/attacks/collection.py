@@ -10,7 +10,7 @@ from tunnel_abuse import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, 
                           asks_for, field_of, frame, status_of)
 from world import Failed
 
-ATTACKS = ["no_right", "false_claims", "odd_names", "spool_flood", "thousand_streams",
+ATTACKS = ["no_right", "false_claims", "odd_names", "spool_flood", "trigger_flood", "thousand_streams",
            "silent_host", "slow_host"]
 SPOOL, COLLECTOR = "perfleet-spool", "perfleet-collector"
 POLICY = """rule { name: "all" operator: "me" host: "*" }
@@ -160,6 +160,35 @@ def spool_flood(build):
         if {"one", "eve"} - {host["name"] for host in json.loads(body)["hosts"]}:
             raise Failed("the list is %r" % body)
         return net.judge()
+
+
+def trigger_flood(build):
+    """a host that raises an order's triggers without end has other hosts copy as often as an order may"""
+    with Collection(build) as net:
+        net.pki("host", "vic")
+        vic = agent(net.relay_address, str(net.keys), "host-vic")
+        answer_all(vic, HELLO, lambda path: path == "/v1/hello")
+        names = ("boom", "bang")
+        lines = b"".join(json.dumps({"kind": "trigger", "operator": "ann", "order": "web", "trigger": names[i % 2],
+                                     "id": "01J%023d" % i}, separators=(",", ":")).encode() + b"\n"
+                         for i in range(20000))
+        begin, raised = time.monotonic(), []
+        for _ in range(3):
+            eve = net.play_eve({"/v1/events": (lines, False)})
+            answer_all(eve, {"/v1/events": (lines, False)}, lambda path: path == "/v1/events")
+            end = time.monotonic() + 2
+            while time.monotonic() < end or not raised:
+                if time.monotonic() > end + 60 or vic.is_closed:
+                    raise Failed("no trigger reaches the other host")
+                eve.read(0.01)
+                got = vic.read(0.1)
+                if got and got[0] == HEADERS and got[3][:1] != b"\x82":  # no GET: the PUT of a trigger
+                    raised.append(got)
+                    vic.send(frame(HEADERS, END_HEADERS | END_STREAM, got[2], b"\x08\x03410"))
+        took_s = time.monotonic() - begin
+        if len(raised) > 10 + took_s + 1:  # a host's events of triggers: 10 at once, and 1 a second
+            raise Failed("60000 are %d in %.1f s" % (len(raised), took_s))
+        return net.judge("60000 are %d in %.1f s; " % (len(raised), took_s))
 
 
 def thousand_streams(build):
