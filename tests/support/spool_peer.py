@@ -16,6 +16,9 @@ STATES = ("waiting", "running", "refused", "paused", "ended")
 WHYS = ("unknown", "quota", "age", "disk_full", "corrupt", "removed", "service_died")
 
 
+LOST = 4  # the reason of a segment that a disk, or a death, cut short
+
+
 def varint(value):
     out = bytearray()
     while value > 127:
@@ -124,6 +127,8 @@ def orders(spool):
 def describe(segment):
     gap = fields(first(segment, 21)) if 21 in segment else None
     what = f"gap-{first(gap, 1)} {WHYS[first(gap, 3)]}" if gap else f"bytes={first(segment, 6)}"
+    if first(segment, 13) == LOST:
+        what += " lost"
     if 14 in segment:
         trigger = fields(first(segment, 14))
         what += f" trigger={first(trigger, 1).decode()} raised_at={first(trigger, 2).decode()} id={first(trigger, 4).decode()}"
