@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The settings of S3: see s3_settings.h. A refusal names the setting, what it wants, and its value.
- * What would give a secret to whoever lists processes or reads a log is refused: a password in a
- * proxy's or an endpoint's URL. Failures: a credentials file that is not there is left to whoever
- * opens it. Limits: HOST_MAX, PATH_MAX_BYTES.
+ * A password in a proxy's or an endpoint's URL is refused, because lists of processes and logs show
+ * it. Failures: a credentials file that is not there is an error when the store is opened. Limits:
+ * HOST_MAX, PATH_MAX_BYTES.
  */
 #include "collector/store/s3_settings.h"
 

@@ -14,7 +14,7 @@ make_pki || { check "perfleet-pki makes an authority and an operator" false; fin
 checks() { "$C" --relay 127.0.0.1 "${TLS_ME[@]}" --store "$WORK" "$@" --check-config; }
 check "a connection string can be checked" checks --index 'postgres:host=db dbname=perfleet user=perfleet' --instance a
 check "as a URL, too" checks --index 'postgres:postgresql://perfleet@db:5432/perfleet?sslmode=verify-full'
-check "what libpq does not understand is told with what is wanted" says '--index: wants postgres: and a connection string' \
+check "a connection string that libpq does not understand is refused with the form that is wanted" says '--index: wants postgres: and a connection string' \
     checks --index 'postgres:hots=db'
 no_password() { ! says secretword checks --index "$1" >/dev/null && says '--index: has a password.*passfile=FILE' checks --index "$1"; }
 check "a password is refused and not repeated" no_password 'postgres:host=db password=secretword'

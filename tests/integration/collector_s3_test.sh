@@ -28,7 +28,7 @@ refuses() { exits_with 2 says "$@"; }
 check "settings of S3 can be checked" checks --s3-endpoint https://store.example.com:9000 --s3-region eu-central-1 \
     --s3-credentials-file "$KEYS" --s3-profile fleet --s3-ca-file "$WORK/pki/ca.pem" --s3-proxy http://proxy:3128 \
     --s3-path-style --s3-encryption aws:kms:alias/x --s3-staging-dir "$WORK/staging"
-check "no endpoint's URL is told with what is wanted" says '^perfleet-collector: --s3-endpoint: wants https://HOST\[:PORT\], not "ftp://x"' \
+check "a text that is no endpoint's URL is refused with the form that is wanted" says '^perfleet-collector: --s3-endpoint: wants https://HOST\[:PORT\], not "ftp://x"' \
     checks --s3-endpoint ftp://x
 check "an address without path style, too" says 's3-endpoint: is an address.*s3_path_style' checks --s3-endpoint https://127.0.0.1:9000
 check "no bucket" says '--store: wants DIR, s3://BUCKET' "$C" --relay 127.0.0.1 "${TLS_ME[@]}" --store s3://B --check-config
