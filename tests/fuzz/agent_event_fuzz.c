@@ -27,10 +27,14 @@ static void take(struct pfl_trigger_log *log, const struct pfl_agent_event *h, u
     uint64_t number = 0;
     unsigned count = 0;
 
-    check(pfl_identity_is_name(h->who) && pfl_identity_is_name(h->session) &&
-          pfl_identity_is_name(h->trigger));
+    check(pfl_identity_is_name(h->who) && pfl_identity_is_name(h->trigger));
+    check(h->order[0] == '\0' ? pfl_identity_is_name(h->session)
+                              : pfl_identity_is_name(h->order) && h->session[0] == '\0' &&
+                                    pfl_ulid_is_valid(h->trigger_id));
     memcpy(r.operator_name, h->who, sizeof(r.operator_name));
     memcpy(r.session, h->session, sizeof(r.session));
+    memcpy(r.order, h->order, sizeof(r.order));
+    memcpy(r.id, h->trigger_id, sizeof(r.id));
     memcpy(r.trigger, h->trigger, sizeof(r.trigger));
     r.host[0] = h->at_ms % 2 == 0 ? 'a' : 'b';
     (void)pfl_trigger_log_add(log, &r, now_ms);
