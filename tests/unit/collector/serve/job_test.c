@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -231,6 +232,48 @@ static void a_folder_has_no_links(void **state)
     world_store_web(1, 10);
     world_ask(&q);
     assert_int_equal(world_status(), 501);
+}
+
+/* A link is made without a word to the server. */
+static void links_are_of_what_the_operator_may_see(void **state)
+{
+    const struct pfl_store_conf conf = {.where = "s3://traces/fleet",
+                                        .endpoint = "http://127.0.0.1:9",
+                                        .has_path_style = true,
+                                        .staging_dir = "/tmp"};
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    struct pfl_store *folder = world.engines.store;
+    char why[PFL_STORE_WHY_BYTES];
+    size_t links = 0;
+
+    (void)state;
+    assert_int_equal(setenv("AWS_ACCESS_KEY_ID", "id", 1), 0);
+    assert_int_equal(setenv("AWS_SECRET_ACCESS_KEY", "secret", 1), 0);
+    world_store_db(1);
+    world_store_web(2, 10);
+    world_store_web(3, 10);
+    world_store(&(struct world_trace){"web1", "role=web", 4, 0, 5, NULL}); /* a gap has none */
+    assert_int_equal(pfl_store_open(&conf, why, &world.engines.store), 0);
+    q.presign = &query;
+    query.has_begin_unix_ns = 1;
+    query.begin_unix_ns = 1;
+    world_ask(&q);
+    pfl_store_close(world.engines.store);
+    world.engines.store = folder;
+    assert_int_equal(world_status(), 0);
+    for (size_t i = 0; i < world.replies_len; i++) {
+        const char *url = world.replies[i]->url;
+
+        if (url == NULL)
+            continue;
+        assert_memory_equal(url, "http://127.0.0.1:9/traces/fleet/v1/", 35);
+        assert_null(strstr(url, "/db1/"));
+        assert_null(strstr(url, "secret"));
+        assert_non_null(strstr(url, "X-Amz-Expires=3600"));
+        links++;
+    }
+    assert_int_equal(links, 2);
 }
 
 static void verify(void)
@@ -512,6 +555,7 @@ int main(void)
         CASE(what_is_not_there_has_no_bytes),
         CASE(an_object_that_is_shorter_is_a_failure),
         CASE(a_folder_has_no_links),
+        CASE(links_are_of_what_the_operator_may_see),
         CASE(verify_lists_what_is_not_as_it_was),
         CASE(a_pin_has_the_operators_own_name),
         CASE(what_is_removed_is_a_tombstone),
