@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck disable=SC1091,SC2016,SC2034,SC2153,SC2154
+# shellcheck disable=SC1091,SC2016,SC2034,SC2086,SC2153,SC2154
 # perfleet-collector with a store of S3: segments of two hosts come into the bucket over TLS, whatever is killed, each
 # once and none missing; keys from a file that changes, from the environment and from an instance's metadata service.
 . "$(dirname "$0")/lib.sh"
@@ -102,6 +102,15 @@ check "the index takes an order" index put me <"$WORK/order.pbtx"
 start_collector "${BY_FILE[@]}"
 check "segments of both hosts come into the bucket" more_come 2
 check "the collector runs in its sandbox" says 'seccomp|landlock' grep -i sandbox "$WORK/collector.log"
+
+# ---- an operator
+as_me() { timeout 300 "$BIN/perfleet" "$1" --relay "$RELAY" "${TLS_ME[@]}" "${@:2}"; }
+check "an operator gets traces out of the bucket" as_me traces get --order web -o "$WORK/all.pftrace"
+check "which open" $CHECK "$WORK/all.pftrace" --min-packets 10
+LINK=$(as_me traces get --host one --url | head -n 1)
+check "a link to one needs no certificate" \
+    curl -sSf --noproxy '*' --cacert "$WORK/pki/ca.pem" -o "$WORK/one.pftrace" "$LINK"
+check "and what it gives opens" $CHECK "$WORK/one.pftrace" --min-packets 1
 
 # ---- what is killed comes back, and all goes on
 for _ in 1 2; do
