@@ -183,15 +183,9 @@ static void on_clock_due(uv_timer_t *timer)
 static void replace(struct pfl_hub_peer *older)
 {
     pfl_agent_events_stop(older);
-    if (older->is_collector)
-        pfl_log_warn("collector-replaced",
-                     "collector=%s address=%s reason=\"a newer connection of this collector came\" "
-                     "remedy=\"each collector wants a name of its own\"",
-                     older->identity.name, older->address);
-    else
-        pfl_log_warn("host-replaced",
-                     "host=%s address=%s reason=\"a newer connection of this host came\"",
-                     older->identity.name, older->address);
+    pfl_log_warn("host-replaced",
+                 "host=%s address=%s reason=\"a newer connection of this host came\"",
+                 older->identity.name, older->address);
     send_goaway(connection_of(older));
 }
 

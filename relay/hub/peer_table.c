@@ -167,8 +167,8 @@ static void leave_collectors(struct pfl_peer_table *self, struct pfl_hub_peer *p
     self->collectors_len--;
 }
 
-/* The connection that this one replaces; NULL: none. */
-static struct pfl_hub_peer *join_collector(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
+/* An older connection of that name stays, and waits: several processes may be one collector. */
+static void join_collector(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
 {
     struct pfl_hub_peer *older = find_collector(self, peer->identity.name);
 
@@ -176,7 +176,23 @@ static struct pfl_hub_peer *join_collector(struct pfl_peer_table *self, struct p
         leave_collectors(self, older);
     pfl_list_append(&self->collectors, &peer->of_collectors);
     self->collectors_len++;
-    return older;
+}
+
+/* The newest connection that waits takes the place of the one that counted. */
+static void succeed_collector(struct pfl_peer_table *self, const struct pfl_hub_peer *gone)
+{
+    struct pfl_hub_peer *next = NULL;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->peers) {
+        struct pfl_hub_peer *p = peer_of(it);
+
+        if (p != gone && !p->is_evicted && p->state == PFL_HUB_PEER_READY &&
+            is_same(p, &gone->identity, true))
+            next = p;
+    }
+    if (next != NULL)
+        join_collector(self, next);
 }
 
 int pfl_peer_table_settle(struct pfl_peer_table *self, struct pfl_hub_peer *peer,
@@ -185,7 +201,7 @@ int pfl_peer_table_settle(struct pfl_peer_table *self, struct pfl_hub_peer *peer
     peer->state = PFL_HUB_PEER_READY;
     *ret_replaced = NULL;
     if (peer->is_collector) {
-        *ret_replaced = join_collector(self, peer);
+        join_collector(self, peer);
         return 0;
     }
     return peer->identity.role == PFL_IDENTITY_HOST ? join(self, peer, ret_replaced) : 0;
@@ -198,7 +214,12 @@ void pfl_peer_table_leave(struct pfl_peer_table *self, struct pfl_hub_peer *peer
     if (peer->host != NULL)
         pfl_host_inventory_leave(&self->inventory, peer->host, pfl_peer_table_get_now_ms(self));
     peer->host = NULL; /* which may be forgotten from here on */
+    if (peer->is_collector)
+        peer->is_evicted = true; /* until it is removed it succeeds nobody */
+    if (peer->of_collectors.next == NULL)
+        return;
     leave_collectors(self, peer);
+    succeed_collector(self, peer);
 }
 
 void pfl_peer_table_remove(struct pfl_peer_table *self, struct pfl_hub_peer *peer)

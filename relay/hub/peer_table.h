@@ -85,7 +85,8 @@ PFL_MUST_USE int pfl_peer_table_admit(struct pfl_peer_table *self,
  * zeroed. */
 void pfl_peer_table_add(struct pfl_peer_table *self, struct pfl_hub_peer *peer);
 /* The peer's settings came. An agent is the connection of its host from now on, a collector's that
- * of the collector; *ret_replaced is the one that was, and is to be sent GOAWAY; NULL: none.
+ * of the collector, until a newer one comes, and again when that one is gone; *ret_replaced is the
+ * one that was the host's, and is to be sent GOAWAY; NULL: none.
  * PFL_ELIMIT: there is no room for one more host; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_peer_table_settle(struct pfl_peer_table *self, struct pfl_hub_peer *peer,
                                        struct pfl_hub_peer **ret_replaced);
