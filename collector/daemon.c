@@ -99,6 +99,14 @@ static void on_replaced(void *user)
     stop(user);
 }
 
+static void on_collector_lost(void *user)
+{
+    struct daemon *d = user;
+
+    if (d->rollout != NULL)
+        pfl_rollout_port_on_collector_lost(d->rollout);
+}
+
 /* ---- relays ---- */
 
 static void on_host(void *user, unsigned relay, const struct pfl_spool_host *host)
@@ -170,6 +178,7 @@ static int open_engines(struct daemon *d, const struct pfl_collector_conf *conf)
         .index = d->index,
         .name = conf->instance != NULL ? conf->instance : pfl_relays_get_name(d->relays),
         .on_replaced = on_replaced,
+        .on_collector_lost = on_collector_lost,
         .user = d,
     };
     int len = conf->index != NULL ? snprintf(d->index, sizeof(d->index), "%s", conf->index)

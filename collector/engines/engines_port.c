@@ -17,8 +17,22 @@ static void run_beat(struct pfl_work *work)
     struct pfl_engines *e = PFL_CONTAINER_OF(work, struct pfl_engines, beat);
 
     e->beat_rc = pfl_index_beat(e->index);
+    if (e->beat_rc == 0)
+        e->beat_rc = pfl_index_count_leases(e->index, &e->leases);
     if (e->beat_rc != 0)
         (void)snprintf(e->why, sizeof(e->why), "%s", pfl_index_get_error(e->index));
+}
+
+static void look_at_others(struct pfl_engines *e)
+{
+    bool is_one_lost = e->leases.collectors < e->collectors;
+
+    e->collectors = e->leases.collectors;
+    if (!is_one_lost)
+        return;
+    pfl_log_warn("collector-lost", "alive=%llu effect=\"their orders are taken over\"",
+                 (unsigned long long)e->collectors);
+    e->conf.on_collector_lost(e->conf.user);
 }
 
 static void on_beat_done(struct pfl_work *work)
@@ -26,8 +40,12 @@ static void on_beat_done(struct pfl_work *work)
     struct pfl_engines *e = PFL_CONTAINER_OF(work, struct pfl_engines, beat);
 
     e->is_beating = false;
-    if (e->beat_rc == 0 || e->is_closing)
+    if (e->is_closing)
         return;
+    if (e->beat_rc == 0) {
+        look_at_others(e);
+        return;
+    }
     pfl_log_warn("index-beat-failed", "reason=%s", pfl_log_quote_reason(e->why));
     if (e->beat_rc == PFL_ESTATE)
         e->conf.on_replaced(e->conf.user);

@@ -16,9 +16,10 @@ struct pfl_engines_conf {
     uv_loop_t *loop;
     struct pfl_store_conf store;
     const char *index; /* "sqlite:PATH" or "postgres:CONNINFO" */
-    const char *name;  /* of this collector */
+    const char *name;  /* under which it joins the index */
     /* Another process speaks under this name: this one must end. */
     void (*on_replaced)(void *user);
+    void (*on_collector_lost)(void *user); /* another one's leases are void */
     void *user;
 };
 
@@ -31,6 +32,8 @@ struct pfl_engines {
     uv_timer_t beat_timer;
     struct pfl_work beat;
     int beat_rc;
+    struct pfl_index_leases leases; /* at the last beat */
+    uint64_t collectors;            /* at the one before */
     bool is_beating;
     bool is_closing;
     char why[PFL_INDEX_WHY_BYTES]; /* of the last beat that failed */

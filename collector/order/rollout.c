@@ -570,6 +570,11 @@ static bool has_reason(const struct pfl_rollout *r, const struct pfl_rollout_hos
            (is_other || is_old || host->is_refreshed || strcmp(host->claim, host->seen_claim) != 0);
 }
 
+void pfl_rollout_on_collector_lost(struct pfl_rollout *self)
+{
+    wake_due(self, PLACE_OTHERS, UINT64_MAX);
+}
+
 static void rest(struct pfl_rollout *r, struct pfl_rollout_host *host)
 {
     uint64_t look_ms = host->turn_ms + PFL_ROLLOUT_VISITED_MS;

@@ -43,6 +43,9 @@ struct pfl_known_orders *pfl_rollout_get_orders(struct pfl_rollout *self);
 /* The orders are others: each host is looked at again. */
 void pfl_rollout_on_orders(struct pfl_rollout *self);
 
+/* Leases of another collector are void: its hosts are asked for now. */
+void pfl_rollout_on_collector_lost(struct pfl_rollout *self);
+
 /* ---- hosts ---- */
 
 struct pfl_rollout_state {

@@ -480,6 +480,12 @@ void pfl_rollout_port_on_relay_lost(struct pfl_rollout_port *self, unsigned rela
     pfl_rollout_forget_relay(self->rollout, relay);
 }
 
+void pfl_rollout_port_on_collector_lost(struct pfl_rollout_port *self)
+{
+    pfl_rollout_on_collector_lost(self->rollout);
+    plan(self);
+}
+
 void pfl_rollout_port_on_visited(struct pfl_rollout_port *self, const char *host)
 {
     pfl_rollout_on_visited(self->rollout, host);

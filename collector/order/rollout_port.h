@@ -28,6 +28,8 @@ void pfl_rollout_port_on_host(struct pfl_rollout_port *self, unsigned relay,
                               const struct pfl_spool_host *host);
 void pfl_rollout_port_on_listed(struct pfl_rollout_port *self, unsigned relay, bool is_whole);
 void pfl_rollout_port_on_relay_lost(struct pfl_rollout_port *self, unsigned relay);
+/* Leases of another collector are void. */
+void pfl_rollout_port_on_collector_lost(struct pfl_rollout_port *self);
 /* Segments of that host were taken. */
 void pfl_rollout_port_on_visited(struct pfl_rollout_port *self, const char *host);
 /* An order in the index was changed here: it is read now. */

@@ -654,6 +654,20 @@ static void a_host_of_another_collector_is_left_until_its_lease_is_void(void **s
     assert_int_equal(w->hosts[0].puts, 1);
 }
 
+static void hosts_of_a_collector_that_is_lost_are_taken_over_at_once(void **state)
+{
+    (void)state;
+    w->orders[0].is_there = true;
+    w->hosts[0].is_leased = true;
+    for (unsigned i = 0; i < 60; i++)
+        assert_int_equal(tick(), 0);
+    w->hosts[0].is_leased = false;
+    pfl_rollout_on_collector_lost(w->rollout);
+    assert_true(pfl_rollout_get_next_ms(w->rollout) == 0);
+    assert_int_equal(do_turns(), 0);
+    assert_int_equal(w->hosts[0].puts, 1);
+}
+
 static void while_all_turns_are_taken_nothing_is_due(void **state)
 {
     const struct pfl_rollout_result lost = {.end = PFL_ROLLOUT_LOST};
@@ -849,6 +863,7 @@ int main(void)
         WORLD_TEST(what_the_policy_refuses_is_removed_by_the_collectors_own_right),
         WORLD_TEST(a_host_that_forgets_again_and_again_is_asked_less_often),
         WORLD_TEST(a_host_of_another_collector_is_left_until_its_lease_is_void),
+        WORLD_TEST(hosts_of_a_collector_that_is_lost_are_taken_over_at_once),
         WORLD_TEST(while_all_turns_are_taken_nothing_is_due),
         WORLD_TEST(a_host_without_a_spool_is_asked_only_once_it_should_have_an_order),
         WORLD_TEST(rounds_that_cannot_be_read_begin_anew),
