@@ -134,7 +134,7 @@ trace_is_whole() { # trace_is_whole NAME PACKETS
 }
 nobody_is_root() {
     local image
-    for image in perfleet-host perfleet-relay perfleet; do
+    for image in perfleet-host perfleet-relay perfleet-collector perfleet; do
         says '^64' machine box podman inspect --type image -f '{{.Config.User}}' $image || return
     done
 }
@@ -144,10 +144,14 @@ check "the packages are all there" same_packages
 check "a build takes nothing of what .dockerignore names" machine box sh -e -c \
     'cd perfleet && BUILDAH_ISOLATION=chroot podman build -q -f deploy/containers/Containerfile --target build -t perfleet-build .
     podman run --rm perfleet-build sh -c "test -e /src/README.md && ! test -e /src/build/left"'
-check "service, probes, agent and relay run, the operator does not" says '^4$' box 'podman ps -q | wc -l'
+check "service, probes, agent, relay and collector run, the operator does not" says '^5$' box 'podman ps -q | wc -l'
 check "the trace is whole" trace_is_whole fleet.pftrace 1
 check "the service is confined in its container" says 'sandbox: uid=64000 capabilities=none .*seccomp=on' \
     box 'podman logs $(podman ps -q --filter name=perfleetd) 2>&1'
+segment_is_kept() { says '"host": *"one"' box "$OPERATOR traces $RELAY --order always --json"; }
+check "the collector keeps segments of the order" wait_for 90 segment_is_kept
+check "one of them is fetched whole" box "$OPERATOR traces get $RELAY --order always -o traces/kept.pftrace"
+check "and is a trace" trace_is_whole kept.pftrace 1
 config "$WORK/load.pbtx" 1000
 machine_write box /root/perfleet/deploy/containers/traces/load.pbtx <"$WORK/load.pbtx"
 machine box chmod 755 perfleet-example

@@ -25,7 +25,7 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Secrets and groups are the operator's to make; README.md says how.
-GIVEN = {('Secret', 'perfleet', 'perfleet-relay-tls')}
+GIVEN = {('Secret', 'perfleet', f'perfleet-{name}-tls') for name in ('relay', 'collector')}
 # container: (why it may be root, capabilities)
 EXCEPTIONS = {
     'probes': {'SYS_PTRACE', 'DAC_READ_SEARCH', 'DAC_OVERRIDE', 'SYSLOG', 'SYS_ADMIN'},
