@@ -100,7 +100,7 @@ static bool apply_relays(const Perfleet__CollectorConfig *m, struct pfl_collecto
     struct pfl_dialer_address address;
 
     if (m->n_relay == 0)
-        return refuse(fault, "relay", "is missing: HOST or HOST:PORT of whom to dial", NULL);
+        return refuse(fault, "relay", "is missing: HOST or HOST:PORT of the relay", NULL);
     if (m->n_relay > PFL_RELAYS_MAX)
         return refuse(fault, "relay", "may be given 8 times", NULL);
     for (size_t i = 0; i < m->n_relay; i++) {

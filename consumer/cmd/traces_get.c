@@ -514,8 +514,8 @@ static int read_all(struct get *g)
 
 static int add_machine(const struct pfl_segment_machine *m, struct pfl_buf *out)
 {
-    int rc = pfl_text_add(out, "%s: %zu segments, %" PRIu64 " packets, ", m->name, m->segments,
-                          m->packets);
+    int rc = pfl_text_add(out, "%s: %zu segment%s, %" PRIu64 " packets, ", m->name, m->segments,
+                          m->segments == 1 ? "" : "s", m->packets);
 
     if (rc == 0 && m->is_reference && m->has_clock)
         rc = pfl_text_add(out, "its clock is the trace's");
