@@ -328,8 +328,12 @@ static void retain(struct pfl_clean *self)
 static void make_description_key(const char *key, char *dst)
 {
     const char *end = strrchr(key, '.');
+    size_t len = end != NULL ? (size_t)(end - key) : 0;
 
-    (void)snprintf(dst, PFL_STORE_KEY_BYTES, "%.*s.json", end != NULL ? (int)(end - key) : 0, key);
+    if (len > PFL_STORE_KEY_BYTES - sizeof(".json"))
+        len = PFL_STORE_KEY_BYTES - sizeof(".json");
+    memcpy(dst, key, len);
+    memcpy(dst + len, ".json", sizeof(".json"));
 }
 
 static struct item *add_item(struct pfl_clean *self, const struct pfl_index_row *row)
