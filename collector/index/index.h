@@ -215,6 +215,11 @@ PFL_MUST_USE int pfl_index_keep(struct pfl_index *self, const char *id, uint64_t
 
 /* ---- what retention asks ---- */
 
+/* The time that retention goes by, of all collectors that share the index: as it was noted last;
+ * without a note, when the newest live trace was stored; 0: there is neither. */
+PFL_MUST_USE int pfl_index_get_clock(struct pfl_index *self, uint64_t *ret_unix_ns);
+PFL_MUST_USE int pfl_index_note_clock(struct pfl_index *self, uint64_t unix_ns);
+
 /* An order's traces of a class of retention. */
 struct pfl_index_kind {
     uint64_t id;

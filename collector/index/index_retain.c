@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What retention asks of the index: sums by kind, host and trigger; the oldest trace that may go;
- * live traces one after the other; what nothing refers to any more. Each list is a page with a
- * limit. Fails as the database does. Owns nothing.
+ * What retention asks of the index: the time that it went by last; sums by kind, host and trigger;
+ * the oldest trace that may go; live traces one after the other; what nothing refers to any more.
+ * Each list is a page with a limit. Fails as the database does. Owns nothing.
  */
 #include <string.h>
 
@@ -15,6 +15,28 @@ struct asked {
     pfl_index_on_row on_row;
     void *user;
 };
+
+static bool on_clock(void *user, const struct pfl_sql_row *row)
+{
+    *(uint64_t *)user = pfl_sql_row_int(row, 0);
+    return true;
+}
+
+int pfl_index_get_clock(struct pfl_index *self, uint64_t *ret_unix_ns)
+{
+    struct pfl_sql_call call = {
+        .statement = PFL_SQL_GET_CLOCK, .on_row = on_clock, .user = ret_unix_ns};
+
+    return pfl_index_run(self, &call);
+}
+
+int pfl_index_note_clock(struct pfl_index *self, uint64_t unix_ns)
+{
+    struct pfl_sql_call call = {PFL_SQL_NOTE_CLOCK, PFL_INDEX_PARAMS(pfl_sql_int(unix_ns)), NULL,
+                                NULL, 0};
+
+    return pfl_index_run(self, &call);
+}
 
 static bool on_kind_row(void *user, const struct pfl_sql_row *row)
 {

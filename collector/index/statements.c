@@ -5,6 +5,7 @@
  *   host 1--n run 1--n segment         collector 1--n lease
  *   kind 1--n run: the class of retention and the order of a run
  *   orders 1--n host_state, 1--1 rounds            deletion (the audit)
+ *   clock: one row, the time that retention went by last
  *
  * A run counts its segments by state, so that "nothing is missing" needs no look at segments.
  * `is_long` parts segments of more than 15 min from the others: a search for a window looks only 15
@@ -76,7 +77,10 @@ static const char version_2[] =
     "CREATE INDEX segment_triggered ON segment(kind_id, stored_ns, id)"
     " WHERE state = 1 AND trigger_name <> '';";
 
-static const char *const steps[] = {version_1, version_2};
+static const char version_3[] =
+    "CREATE TABLE clock(id BIGINT PRIMARY KEY, unix_ns BIGINT NOT NULL);";
+
+static const char *const steps[] = {version_1, version_2, version_3};
 
 #define ROW                                                                                        \
     "SELECT s.id, s.object_key, h.name, r.orderer, r.order_name, r.incarnation, s.state,"          \
@@ -95,6 +99,10 @@ static const char *const steps[] = {version_1, version_2};
     " AND s.is_long = " is_long " AND s.bytes > 0 AND (s.trigger_name <> '') = ($4 <> 0)"          \
     " AND s.kind_id IN (SELECT id FROM kind WHERE class = $3)" MAY_GO                              \
     " ORDER BY s.begin_ns, s.id LIMIT 1) AS part_" is_long
+/* When the newest of each kind was stored. */
+#define NEWEST(trigger)                                                                            \
+    "SELECT (SELECT MAX(s.stored_ns) FROM segment s WHERE s.state = 1 AND s.trigger_name " trigger \
+    " '' AND s.kind_id = k.id) AS stored_ns FROM kind k"
 #define FROM " FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = s.host_id "
 /* Rows of a window, of short and of long segments, each read in the order of its index. The bounds
  * are on begin_ns alone: where a comparison of rows stands beside them, PostgreSQL begins at its
@@ -282,6 +290,11 @@ static const char *const statements[PFL_STATEMENTS] = {
         "SELECT 1 FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = r.host_id"
         " WHERE h.name = $1 AND r.orderer = $2 AND r.order_name = $3 AND r.incarnation = $4"
         " AND s.is_gap = 1 AND s.number < $5 AND s.last >= $5",
+    [PFL_SQL_GET_CLOCK] =
+        "SELECT COALESCE((SELECT unix_ns FROM clock WHERE id = 1), (SELECT MAX(stored_ns) FROM "
+        "(" NEWEST("=") " UNION ALL " NEWEST("<>") ") AS newest), 0)",
+    [PFL_SQL_NOTE_CLOCK] = "INSERT INTO clock(id, unix_ns) VALUES(1, $1)"
+                           " ON CONFLICT(id) DO UPDATE SET unix_ns = excluded.unix_ns",
     [PFL_SQL_FORGET_KINDS] = "DELETE FROM kind WHERE id > 1"
                              " AND NOT EXISTS (SELECT 1 FROM run WHERE kind_id = kind.id)",
 };

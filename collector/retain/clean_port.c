@@ -14,10 +14,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "collector/retain/steady_clock.h"
 
-#define FIRST_MS 1000u
-#define WHO      100u /* a share of the store's threads; visits have the numbers from 1 */
+#define WHO 100u /* a share of the store's threads; visits have the numbers from 1 */
 
 struct pfl_cleaner {
     struct pfl_work work; /* first: its callbacks cast */
@@ -25,7 +23,6 @@ struct pfl_cleaner {
     struct pfl_keep_rules rules;
     struct pfl_clean *clean; /* owned */
     uv_timer_t timer;
-    struct pfl_steady_clock clock;
     struct pfl_cleaner_figures figures;
     bool is_stopped;
 };
@@ -68,15 +65,9 @@ static void on_step_done(struct pfl_work *work)
 static void on_timer(uv_timer_t *timer)
 {
     struct pfl_cleaner *c = timer->data;
-    bool has_jumped;
-    uint64_t now = pfl_steady_clock_take(&c->clock, pfl_clock_now_ns(PFL_CLOCK_REALTIME),
-                                         pfl_clock_now_ns(PFL_CLOCK_BOOTTIME), &has_jumped);
 
-    if (has_jumped)
-        pfl_log_warn("clock-jumped-ahead",
-                     "effect=\"retention ignores it for a day\" remedy=\"set the clock right, if "
-                     "it is wrong\"");
-    pfl_clean_begin(c->clean, now);
+    pfl_clean_begin(c->clean, pfl_clock_now_ns(PFL_CLOCK_REALTIME),
+                    pfl_clock_now_ns(PFL_CLOCK_BOOTTIME));
     go_on(c);
 }
 
@@ -125,7 +116,7 @@ int pfl_cleaner_open(const struct pfl_cleaner_conf *conf, struct pfl_cleaner **r
     c->work = (struct pfl_work){.run = run_step, .on_done = on_step_done, .who = WHO};
     (void)uv_timer_init(conf->loop, &c->timer);
     c->timer.data = c;
-    wait(c, FIRST_MS);
+    wait(c, 0); /* the index is asked for its newest trace before one is stored */
     *ret_cleaner = c;
     return 0;
 }

@@ -2,10 +2,11 @@
 /*
  * Steps of cleaning: see clean_work_port.h.
  *
- *   LEASE -> RETAIN (index, a step of retention each) -> BURY: list tombstones (index), delete the
- *   description, then the object (store), note them as gone (index) -> FORGET (index) -> LIVE: list
- *   traces (index), look for their objects (store), note those that are lost (index) -> OBJECTS:
- *   list (store), match with rows (index), judge each that no row names -> SWEEP (store) -> idle
+ *   LEASE, with the clock (index) -> RETAIN (index, a step of retention each) -> BURY: list
+ *   tombstones (index), delete the description, then the object (store), note them as gone (index)
+ *   -> FORGET (index) -> LIVE: list traces (index), look for their objects (store), note those that
+ *   are lost (index) -> OBJECTS: list (store), match with rows (index), judge each that no row
+ *   names -> SWEEP (store) -> idle
  *
  * An object that no row names is removed after the grace age if it has no description (a pull that
  * did not end), or if something else stands for its number. A whole trace of an unknown number
@@ -25,6 +26,7 @@
 
 #include "base/mem.h"
 #include "collector/describe/description.h"
+#include "collector/retain/steady_clock.h"
 #include "proto/unpack.h"
 
 #define NS_PER_S    UINT64_C(1000000000)
@@ -69,7 +71,11 @@ struct pfl_clean {
     char fleet[PFL_INDEX_NAME_BYTES];
     struct pfl_retention *retention; /* owned */
     enum phase phase;
-    uint64_t now_unix_ns;
+    uint64_t wall_unix_ns; /* of this cycle, as the clocks say */
+    uint64_t boot_ns;
+    struct pfl_steady_clock clock;
+    bool has_clock;       /* it goes on from the last cycle, which was this collector's */
+    uint64_t now_unix_ns; /* by that clock */
     uint64_t cycles;
     struct item items[PFL_CLEAN_PAGE];
     size_t len;
@@ -146,9 +152,10 @@ void pfl_clean_free(struct pfl_clean *self)
     pfl_mem_free(self);
 }
 
-void pfl_clean_begin(struct pfl_clean *self, uint64_t now_unix_ns)
+void pfl_clean_begin(struct pfl_clean *self, uint64_t wall_unix_ns, uint64_t boot_ns)
 {
-    self->now_unix_ns = now_unix_ns;
+    self->wall_unix_ns = wall_unix_ns;
+    self->boot_ns = boot_ns;
     self->phase = PHASE_LEASE;
     self->steps = 0;
 }
@@ -215,9 +222,54 @@ static void give_up_index(struct pfl_clean *self)
     give_up(self, "index", pfl_index_get_error(self->conf.index));
 }
 
+static void tell_of_jump(struct pfl_clean *self, uint64_t ahead_ns)
+{
+    char reason[PFL_INDEX_WHY_BYTES];
+    struct pfl_clean_news *news;
+
+    (void)snprintf(reason, sizeof(reason),
+                   "it is %" PRIu64 " s ahead of the last cycle: set it right, if it is wrong",
+                   ahead_ns / NS_PER_S);
+    news = tell(self, "clock-jumped-ahead", "clock", reason);
+    news->is_warning = true;
+    news->effect = "retention ignores it for a day";
+}
+
+/* Goes on from the last cycle, or, if that was another collector's or an earlier life's, from the
+ * time that it noted: what was stored since may have the time of a clock that is wrong. */
+static int take_clock(struct pfl_clean *self)
+{
+    struct pfl_steady_clock next = self->clock;
+    bool has_jumped = false;
+    int rc = 0;
+
+    if (!self->has_clock) {
+        next = (struct pfl_steady_clock){.boot_ns = self->boot_ns};
+        rc = pfl_index_get_clock(self->conf.index, &next.wall_ns);
+    }
+    if (rc == 0) {
+        self->now_unix_ns =
+            pfl_steady_clock_take(&next, self->wall_unix_ns, self->boot_ns, &has_jumped);
+        rc = pfl_index_note_clock(self->conf.index, self->now_unix_ns);
+    }
+    if (rc != 0)
+        return rc;
+    self->clock = next;
+    self->has_clock = true;
+    if (has_jumped)
+        tell_of_jump(self, self->wall_unix_ns - self->now_unix_ns);
+    return 0;
+}
+
 static void take_lease(struct pfl_clean *self)
 {
-    if (pfl_index_lease(self->conf.index, LEASE, &self->figures.is_held) != 0) {
+    int rc = pfl_index_lease(self->conf.index, LEASE, &self->figures.is_held);
+
+    if (rc == 0 && self->figures.is_held)
+        rc = take_clock(self);
+    else if (rc == 0)
+        self->has_clock = false;
+    if (rc != 0) {
         give_up_index(self);
         return;
     }

@@ -35,8 +35,9 @@ struct pfl_clean;
 PFL_MUST_USE int pfl_clean_new(const struct pfl_clean_conf *conf, struct pfl_clean **ret_clean);
 void pfl_clean_free(struct pfl_clean *self); /* NULL is legal */
 
-/* A cycle begins: a pass of retention, all tombstones, and a page of each sweep. */
-void pfl_clean_begin(struct pfl_clean *self, uint64_t now_unix_ns);
+/* A cycle begins: a pass of retention, all tombstones, and a page of each sweep. The wall clock may
+ * jump (steady_clock.h), also while no collector runs: the index has the time of the last cycle. */
+void pfl_clean_begin(struct pfl_clean *self, uint64_t wall_unix_ns, uint64_t boot_ns);
 /* Where the next step runs. */
 enum pfl_clean_on pfl_clean_get_on(const struct pfl_clean *self);
 /* Runs it; blocks. */

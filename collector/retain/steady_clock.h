@@ -4,7 +4,8 @@
  *
  * A jump ahead of more than PFL_STEADY_CLOCK_JUMP_NS is ignored for PFL_STEADY_CLOCK_WAIT_NS:
  * meanwhile time passes as the boot clock says. After that the new time holds. A jump back holds at
- * once: it makes nothing older.
+ * once: it makes nothing older. A clock that begins with the time at which another one ended takes
+ * the time between them as a jump, too: nobody knows how much of it passed.
  */
 #ifndef PFL_COLLECTOR_RETAIN_STEADY_CLOCK_H
 #define PFL_COLLECTOR_RETAIN_STEADY_CLOCK_H
@@ -15,7 +16,7 @@
 #define PFL_STEADY_CLOCK_JUMP_NS (UINT64_C(3600) * 1000000000)
 #define PFL_STEADY_CLOCK_WAIT_NS (UINT64_C(86400) * 1000000000)
 
-/* Zero-initialized. */
+/* Zero-initialized; or with the wall_ns of another clock, and the boot_ns of now. */
 struct pfl_steady_clock {
     uint64_t wall_ns; /* as taken last */
     uint64_t boot_ns;

@@ -801,6 +801,7 @@ int index_cases_run(const char *name, const char *where, int (*empty)(void))
         CASE(a_lost_trace_is_a_hole_until_it_is_found),
         CASE(a_host_has_bounds_in_the_index),
         CASE(runs_of_which_nothing_is_left_are_forgotten),
+        CASE(the_clock_is_the_noted_one_or_that_of_the_newest_trace),
         CASE(an_order_has_a_generation),
         CASE(what_hosts_say_of_orders_is_kept),
         CASE(one_collector_saves_a_schedule_at_a_time),

@@ -19,5 +19,6 @@ void hosts_and_triggers_above_a_bound_are_listed(void **state);
 void a_lost_trace_is_a_hole_until_it_is_found(void **state);
 void a_host_has_bounds_in_the_index(void **state);
 void runs_of_which_nothing_is_left_are_forgotten(void **state);
+void the_clock_is_the_noted_one_or_that_of_the_newest_trace(void **state);
 
 #endif

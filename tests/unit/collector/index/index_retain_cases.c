@@ -335,3 +335,32 @@ void runs_of_which_nothing_is_left_are_forgotten(void **state)
     (void)put(&(struct what){"a", "cpu", "x", NULL, 2, 1, T0});
     assert_int_equal(list_kinds().len, 1);
 }
+
+static uint64_t get_clock(void)
+{
+    uint64_t unix_ns = 1;
+
+    assert_int_equal(pfl_index_get_clock(index_cases_get(), &unix_ns), 0);
+    return unix_ns;
+}
+
+void the_clock_is_the_noted_one_or_that_of_the_newest_trace(void **state)
+{
+    const struct pfl_index_deletion why = {.who = "me", .reason = "r", .now_unix_ns = T0 + 99 * S};
+    char id[PFL_INDEX_ID_BYTES];
+
+    (void)state;
+    assert_int_equal(get_clock(), 0);
+    (void)put(&(struct what){"a", "cpu", NULL, NULL, 1, 1, T0 + 3 * S});
+    (void)put(&(struct what){"a", "net", "x", NULL, 1, 1, T0 + 2 * S});
+    assert_int_equal(get_clock(), T0 + 3 * S);
+    (void)snprintf(id, sizeof(id), "%s",
+                   put(&(struct what){"b", "cpu", "x", "oom", 1, 1, T0 + 4 * S}));
+    assert_int_equal(get_clock(), T0 + 4 * S);
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), 0);
+    assert_int_equal(get_clock(), T0 + 3 * S);
+    assert_int_equal(pfl_index_note_clock(index_cases_get(), T0 + 9 * S), 0);
+    assert_int_equal(get_clock(), T0 + 9 * S);
+    assert_int_equal(pfl_index_note_clock(index_cases_get(), T0 + S), 0); /* it was set back */
+    assert_int_equal(get_clock(), T0 + S);
+}

@@ -42,18 +42,25 @@ static struct pfl_clean *make_clean(const struct pfl_keep_rules *rules)
     return clean;
 }
 
-/* A cycle; how many events of that name it has. */
-static unsigned cycle(struct pfl_clean *clean, uint64_t now, const char *event)
+/* A cycle by these clocks; how many events of that name it has. */
+static unsigned cycle_by(struct pfl_clean *clean, uint64_t wall, uint64_t boot, const char *event)
 {
     unsigned count = 0;
 
-    pfl_clean_begin(clean, now);
+    pfl_clean_begin(clean, wall, boot);
     while (pfl_clean_get_on(clean) != PFL_CLEAN_IDLE) {
         pfl_clean_run(clean);
         if (pfl_clean_get_news(clean) != NULL && event != NULL)
             count += strcmp(pfl_clean_get_news(clean)->event, event) == 0;
     }
     return count;
+}
+
+/* At that time, which is no jump. */
+static unsigned cycle(struct pfl_clean *clean, uint64_t now, const char *event)
+{
+    assert_int_equal(pfl_index_note_clock(w.index, now), 0);
+    return cycle_by(clean, now, now, event);
 }
 
 static unsigned clean_once(const struct pfl_keep_rules *rules, uint64_t now, const char *event)
@@ -281,6 +288,101 @@ static void one_of_those_that_share_an_index_cleans(void **state)
     store_world_close(&other);
 }
 
+/* ---- a clock that jumps while no collector looks ---- */
+
+static struct pfl_keep_rules old_after_30_days(void)
+{
+    struct pfl_keep_rules rules = no_rules();
+
+    rules.list[0].age_ns = 30 * DAY;
+    return rules;
+}
+
+static void a_jump_before_a_restart_deletes_nothing_for_a_day(void **state)
+{
+    struct store_world_trace trace = {.number = 1, .bytes = 10, .stored_ns = T0};
+    struct store_world_trace later = {.number = 2, .bytes = 10, .stored_ns = T0 + 365 * DAY};
+    struct pfl_keep_rules rules = old_after_30_days();
+    struct pfl_clean *clean = make_clean(&rules);
+
+    (void)state;
+    store_world_put(&w, &trace, STORE_WORLD_WHOLE, 1);
+    assert_int_equal(cycle_by(clean, T0 + S, 5 * S, "clock-jumped-ahead"), 0);
+    assert_int_equal(cycle_by(clean, T0 + 365 * DAY, 35 * S, "clock-jumped-ahead"), 1);
+    pfl_clean_free(clean);
+    store_world_put(&w, &later, STORE_WORLD_WHOLE, 1); /* it has the time of the wrong clock */
+    clean = make_clean(&rules);
+    assert_int_equal(cycle_by(clean, T0 + 365 * DAY + S, 36 * S, "clock-jumped-ahead"), 1);
+    assert_int_equal(store_world_state(&w, trace.id), PFL_INDEX_LIVE);
+    assert_int_equal(cycle_by(clean, T0 + 366 * DAY, 35 * S + DAY, "clock-jumped-ahead"), 0);
+    assert_int_equal(store_world_state(&w, trace.id), PFL_INDEX_LIVE);
+    assert_int_equal(cycle_by(clean, T0 + 366 * DAY + S, 36 * S + DAY, "trace-deleted"), 1);
+    assert_int_equal(store_world_state(&w, trace.id), PFL_INDEX_GONE);
+    assert_int_equal(store_world_state(&w, later.id), PFL_INDEX_LIVE);
+    pfl_clean_free(clean);
+}
+
+static void a_clock_that_is_right_again_holds_at_once(void **state)
+{
+    struct store_world_trace trace = {.number = 1, .bytes = 10, .stored_ns = T0};
+    struct pfl_keep_rules rules = old_after_30_days();
+    struct pfl_clean *clean = make_clean(&rules);
+
+    (void)state;
+    store_world_put(&w, &trace, STORE_WORLD_WHOLE, 1);
+    assert_int_equal(cycle_by(clean, T0 + 365 * DAY, 5 * S, "clock-jumped-ahead"), 1);
+    pfl_clean_free(clean);
+    clean = make_clean(&rules);
+    assert_int_equal(cycle_by(clean, T0 + 29 * DAY, 6 * S, "clock-jumped-ahead"), 1);
+    assert_int_equal(cycle_by(clean, T0 + 60 * S, 60 * S, "clock-jumped-ahead"), 0);
+    assert_int_equal(store_world_state(&w, trace.id), PFL_INDEX_LIVE);
+    pfl_clean_free(clean);
+}
+
+/* It was off for a week: its traces wait for another day, and then go. */
+static void a_collector_that_was_off_goes_on(void **state)
+{
+    struct store_world_trace trace = {.number = 1, .bytes = 10, .stored_ns = T0};
+    struct pfl_keep_rules rules = old_after_30_days();
+    struct pfl_clean *clean = make_clean(&rules);
+
+    (void)state;
+    store_world_put(&w, &trace, STORE_WORLD_WHOLE, 1);
+    assert_int_equal(pfl_index_note_clock(w.index, T0 + 24 * DAY), 0);
+    assert_int_equal(cycle_by(clean, T0 + 31 * DAY, 5 * S, "clock-jumped-ahead"), 1);
+    assert_int_equal(store_world_state(&w, trace.id), PFL_INDEX_LIVE);
+    assert_int_equal(cycle_by(clean, T0 + 32 * DAY, 5 * S + DAY, "trace-deleted"), 1);
+    pfl_clean_free(clean);
+}
+
+static void a_collector_with_a_wrong_clock_that_takes_over_deletes_nothing(void **state)
+{
+    struct store_world_trace trace = {.number = 1, .bytes = 10, .stored_ns = T0};
+    struct pfl_keep_rules rules = old_after_30_days();
+    struct store_world other = w;
+    struct pfl_clean_conf conf = {.rules = &rules, .fleet = "demo"};
+    struct pfl_clean *first = make_clean(&rules);
+    struct pfl_clean *second = NULL;
+
+    (void)state;
+    store_world_put(&w, &trace, STORE_WORLD_WHOLE, 1);
+    store_world_open(&other, "second");
+    conf.store = other.store;
+    conf.index = other.index;
+    assert_int_equal(pfl_clean_new(&conf, &second), 0);
+    assert_int_equal(cycle_by(first, T0 + S, 5 * S, NULL), 0);
+    assert_int_equal(cycle_by(second, T0 + 365 * DAY, 9 * S, "clock-jumped-ahead"), 0);
+    assert_int_equal(pfl_index_leave(w.index), 0); /* it has the lease no more */
+    assert_int_equal(cycle_by(second, T0 + 365 * DAY, 10 * S, "clock-jumped-ahead"), 1);
+    assert_true(pfl_clean_get_figures(second)->is_held);
+    assert_int_equal(store_world_state(&w, trace.id), PFL_INDEX_LIVE);
+    pfl_clean_free(second);
+    pfl_clean_free(first);
+    store_world_close(&other);
+}
+
+/* ---- memory ---- */
+
 static int make_one(void *arg)
 {
     struct pfl_keep_rules rules = no_rules();
@@ -460,6 +562,10 @@ int main(void)
         CASE(orphans_go_after_the_grace_and_whole_traces_stay),
         CASE(what_puts_left_is_removed),
         CASE(one_of_those_that_share_an_index_cleans),
+        CASE(a_jump_before_a_restart_deletes_nothing_for_a_day),
+        CASE(a_clock_that_is_right_again_holds_at_once),
+        CASE(a_collector_that_was_off_goes_on),
+        CASE(a_collector_with_a_wrong_clock_that_takes_over_deletes_nothing),
         CASE(every_allocation_may_fail),
         CASE(a_collector_that_is_killed_deletes_what_has_to_go_once),
     };

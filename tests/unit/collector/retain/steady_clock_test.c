@@ -75,6 +75,18 @@ static void the_first_time_holds(void **state)
     assert_int_equal(take(&clock, WALL + S, S, false), WALL + S);
 }
 
+/* It is not known how much of the time between them passed. */
+static void a_clock_that_follows_another_takes_a_long_gap_as_a_jump(void **state)
+{
+    struct pfl_steady_clock soon = {.wall_ns = WALL, .boot_ns = 5 * S};
+    struct pfl_steady_clock late = soon;
+
+    (void)state;
+    assert_int_equal(take(&soon, WALL + 3600 * S, 5 * S, false), WALL + 3600 * S);
+    assert_int_equal(take(&late, WALL + 3601 * S, 5 * S, true), WALL);
+    assert_int_equal(take(&late, WALL + 3601 * S + DAY, 5 * S + DAY, false), WALL + 3601 * S + DAY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -83,6 +95,7 @@ int main(void)
         cmocka_unit_test(a_jump_ahead_is_ignored_for_a_day),
         cmocka_unit_test(a_clock_that_is_set_right_again_was_never_ahead),
         cmocka_unit_test(the_first_time_holds),
+        cmocka_unit_test(a_clock_that_follows_another_takes_a_long_gap_as_a_jump),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
