@@ -304,8 +304,17 @@ struct pfl_index_run {
     uint64_t bytes;   /* live */
 };
 typedef bool (*pfl_index_on_run)(void *user, const struct pfl_index_run *run);
-/* Each run of each order on each host. */
-PFL_MUST_USE int pfl_index_list_runs(struct pfl_index *self, pfl_index_on_run on_run, void *user);
+struct pfl_index_run_query {
+    const char *after_host; /* the page begins behind this run; "" in all four: with the first */
+    const char *after_incarnation;
+    const char *after_orderer;
+    const char *after_order;
+    uint64_t limit;
+};
+/* Runs of orders on hosts, by host, incarnation, orderer and order. */
+PFL_MUST_USE int pfl_index_list_runs(struct pfl_index *self,
+                                     const struct pfl_index_run_query *query,
+                                     pfl_index_on_run on_run, void *user);
 
 /* ---- orders ---- */
 

@@ -17,9 +17,9 @@ static bool on_run_row(void *user, const struct pfl_sql_row *row)
     uint64_t known = pfl_sql_row_int(row, 5) + pfl_sql_row_int(row, 6) + pfl_sql_row_int(row, 7);
     const struct pfl_index_run run = {
         .host = pfl_index_row_text(row, 0, texts.host, sizeof(texts.host)),
-        .orderer = pfl_index_row_text(row, 1, texts.orderer, sizeof(texts.orderer)),
-        .order = pfl_index_row_text(row, 2, texts.order, sizeof(texts.order)),
-        .incarnation = pfl_index_row_text(row, 3, texts.incarnation, sizeof(texts.incarnation)),
+        .incarnation = pfl_index_row_text(row, 1, texts.incarnation, sizeof(texts.incarnation)),
+        .orderer = pfl_index_row_text(row, 2, texts.orderer, sizeof(texts.orderer)),
+        .order = pfl_index_row_text(row, 3, texts.order, sizeof(texts.order)),
         .last = last,
         .stored = pfl_sql_row_int(row, 5),
         .in_gaps = pfl_sql_row_int(row, 6),
@@ -31,11 +31,16 @@ static bool on_run_row(void *user, const struct pfl_sql_row *row)
     return list->on_run(list->user, &run);
 }
 
-int pfl_index_list_runs(struct pfl_index *self, pfl_index_on_run on_run, void *user)
+int pfl_index_list_runs(struct pfl_index *self, const struct pfl_index_run_query *query,
+                        pfl_index_on_run on_run, void *user)
 {
     struct list list = {.on_run = on_run, .user = user};
     struct pfl_sql_call call = {
-        .statement = PFL_SQL_LIST_RUNS, .on_row = on_run_row, .user = &list};
+        PFL_SQL_LIST_RUNS,
+        PFL_INDEX_PARAMS(pfl_sql_text(query->after_host), pfl_sql_text(query->after_incarnation),
+                         pfl_sql_text(query->after_orderer), pfl_sql_text(query->after_order),
+                         pfl_sql_int(query->limit)),
+        on_run_row, &list, 0};
 
     return pfl_index_run(self, &call);
 }

@@ -124,6 +124,10 @@ static const char *const steps[] = {version_1, version_2, version_3};
 #define SHORT   "$1 - 900000000000"
 /* Ascending, the scan begins at the cursor where that is later. */
 #define SHORT_UP "CASE WHEN $1 - 900000000000 < $3 THEN $3 ELSE $1 - 900000000000 END"
+/* Runs behind $1 to $4, of that host and of the others, each read in the order of an index. */
+#define RUN                                                                                        \
+    "SELECT h.name, r.incarnation, r.orderer, r.order_name, r.last, r.stored, r.in_gaps,"          \
+    " r.removed, r.bytes FROM host h JOIN run r ON r.host_id = h.id WHERE "
 #define VOID_OR_OWN                                                                                \
     "(lease.collector = $2 OR NOT EXISTS (SELECT 1 FROM collector c WHERE"                         \
     " c.name = lease.collector AND c.generation = lease.generation AND c.beat_ms > @NOW@ - $4))"
@@ -151,10 +155,12 @@ static const char *const statements[PFL_STATEMENTS] = {
                           " removed = removed + $4, bytes = bytes + $5,"
                           " last = CASE WHEN last < $6 THEN $6 ELSE last END WHERE id = $1",
     [PFL_SQL_COUNT_HOST] = "UPDATE host SET bytes = bytes + $2 WHERE id = $1",
-    [PFL_SQL_LIST_RUNS] = "SELECT h.name, r.orderer, r.order_name, r.incarnation, r.last, r.stored,"
-                          " r.in_gaps, r.removed, r.bytes FROM run r JOIN host h"
-                          " ON h.id = r.host_id ORDER BY h.name, r.orderer, r.order_name,"
-                          " r.incarnation",
+    [PFL_SQL_LIST_RUNS] =
+        "SELECT * FROM (" RUN "h.name = $1 AND (r.incarnation, r.orderer, r.order_name) >"
+        " ($2, $3, $4) ORDER BY r.incarnation, r.orderer, r.order_name LIMIT $5) AS of_host"
+        " UNION ALL SELECT * FROM (" RUN "h.name > $1"
+        " ORDER BY h.name, r.incarnation, r.orderer, r.order_name LIMIT $5) AS of_others"
+        " ORDER BY 1, 2, 3, 4 LIMIT $5",
     [PFL_SQL_ADD_SEGMENT] =
         "INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
         " end_ns, bytes, sha256, object_key, definition, collector, generation, changed_ns,"

@@ -373,16 +373,27 @@ bool pfl_job_take_trace(void *user, const struct pfl_index_row *row)
     return true;
 }
 
+static void copy_name(char dst[PFL_INDEX_NAME_BYTES], const char *name)
+{
+    (void)snprintf(dst, PFL_INDEX_NAME_BYTES, "%s", name);
+}
+
+static void set_place(struct pfl_job_place *place, const struct pfl_index_run *run)
+{
+    copy_name(place->host, run->host);
+    copy_name(place->incarnation, run->incarnation);
+    copy_name(place->orderer, run->orderer);
+    copy_name(place->order, run->order);
+}
+
 bool pfl_job_add_run(void *user, const struct pfl_index_run *run)
 {
     struct pfl_job *j = user;
     uint8_t row[4 * PFL_INDEX_NAME_BYTES + 128];
     struct pfl_writer m = pfl_writer_of(row, sizeof(row));
     struct pfl_writer w = pfl_writer_of(j->page + j->page_len, room_of(j));
-    bool is_new = j->seen++ >= j->skip;
 
-    if (!is_new)
-        return true;
+    j->seen++;
     pfl_writer_field_bytes(&m, MISSING_ROW__HOST, run->host, strlen(run->host));
     pfl_writer_field_bytes(&m, MISSING_ROW__ORDERER, run->orderer, strlen(run->orderer));
     pfl_writer_field_bytes(&m, MISSING_ROW__ORDER, run->order, strlen(run->order));
@@ -401,6 +412,7 @@ bool pfl_job_add_run(void *user, const struct pfl_index_run *run)
         return false;
     j->page_len = j->page_room - w.left;
     j->rows++;
+    set_place(&j->after, run);
     return true;
 }
 

@@ -25,6 +25,7 @@
 #define PFL_JOB_ORDERS_BYTES     (448u << 10) /* the same of orders; of what hosts say of them */
 #define PFL_JOB_LINK_BYTES       4096u
 #define PFL_JOB_ROW_BYTES        (PFL_INDEX_SEGMENT_BYTES + 2048u) /* at most */
+#define PFL_JOB_RUNS_MAX         512u                              /* that are read in one step */
 #define PFL_JOB_HASH_BYTES       (16u << 20) /* read of an object in one step */
 #define PFL_JOB_CHANGES          32u         /* traces that are changed in one step */
 #define PFL_JOB_REPLY_BYTES      (1u << 20)  /* at most, with its prefix */
@@ -59,6 +60,14 @@ struct pfl_job_trace {
     struct pfl_span stored; /* perfleet.StoredTrace, serialized; in the page */
 };
 
+/* A run in the index. */
+struct pfl_job_place {
+    char host[PFL_INDEX_NAME_BYTES];
+    char incarnation[PFL_INDEX_NAME_BYTES];
+    char orderer[PFL_INDEX_NAME_BYTES];
+    char order[PFL_INDEX_NAME_BYTES];
+};
+
 struct pfl_sha256;
 
 struct pfl_job {
@@ -81,6 +90,7 @@ struct pfl_job {
     size_t extra_room;
     size_t extra_len;
     struct pfl_index_cursor cursor; /* of FIND; empty: from the first */
+    struct pfl_job_place after;     /* of RUNS; empty: from the first */
     size_t next_id;                 /* of FIND by ids */
     uint64_t rows_left;             /* of the query's limit */
     uint64_t rows;                  /* of this page */
@@ -93,7 +103,7 @@ struct pfl_job {
     struct pfl_sha256 *hash;        /* owned by the shell */
     uint64_t changed;
     uint64_t pinned; /* not removed, as they are pinned */
-    uint64_t skip;   /* of RUNS and ORDERS: so many were replied */
+    uint64_t skip;   /* of ORDERS: so many were replied */
     uint64_t seen;   /* in this step */
 
     /* The state machine's own. */

@@ -98,12 +98,17 @@ static int look_up(struct pfl_job *j, struct pfl_index *index)
 
 static int list_runs(struct pfl_job *j, struct pfl_index *index)
 {
+    const struct pfl_job_place after = j->after; /* it moves with each row */
+    const struct pfl_index_run_query query = {.after_host = after.host,
+                                              .after_incarnation = after.incarnation,
+                                              .after_orderer = after.orderer,
+                                              .after_order = after.order,
+                                              .limit = PFL_JOB_RUNS_MAX};
     int rc;
 
     j->page_len = j->rows = j->seen = 0;
-    rc = pfl_index_list_runs(index, pfl_job_add_run, j);
-    j->skip += j->rows;
-    j->is_over = j->seen == j->skip;
+    rc = pfl_index_list_runs(index, &query, pfl_job_add_run, j);
+    j->is_over = j->rows == j->seen && j->seen < PFL_JOB_RUNS_MAX;
     return rc == PFL_ECLOSED ? 0 : rc;
 }
 

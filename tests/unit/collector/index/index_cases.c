@@ -186,6 +186,12 @@ static Perfleet__TraceQuery query_of(uint64_t begin, uint64_t end)
     return query;
 }
 
+static const struct pfl_index_run_query all_runs = {.after_host = "",
+                                                    .after_incarnation = "",
+                                                    .after_orderer = "",
+                                                    .after_order = "",
+                                                    .limit = 1000};
+
 static bool on_run(void *user, const struct pfl_index_run *run)
 {
     struct pfl_index_run *copy = user;
@@ -200,7 +206,7 @@ static struct pfl_index_run get_run(void)
 {
     struct pfl_index_run run = {.last = 0};
 
-    assert_int_equal(pfl_index_list_runs(ix, on_run, &run), 0);
+    assert_int_equal(pfl_index_list_runs(ix, &all_runs, on_run, &run), 0);
     return run;
 }
 
@@ -798,6 +804,7 @@ int index_cases_run(const char *name, const char *where, int (*empty)(void))
         CASE(kinds_are_summed_and_their_oldest_found),
         CASE(what_is_pinned_or_kept_is_not_the_oldest),
         CASE(hosts_and_triggers_above_a_bound_are_listed),
+        CASE(runs_come_in_pages_while_others_come_and_go),
         CASE(a_lost_trace_is_a_hole_until_it_is_found),
         CASE(a_host_has_bounds_in_the_index),
         CASE(runs_of_which_nothing_is_left_are_forgotten),

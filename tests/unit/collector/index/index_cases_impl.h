@@ -16,6 +16,7 @@ void one_collector_saves_a_schedule_at_a_time(void **state);
 void kinds_are_summed_and_their_oldest_found(void **state);
 void what_is_pinned_or_kept_is_not_the_oldest(void **state);
 void hosts_and_triggers_above_a_bound_are_listed(void **state);
+void runs_come_in_pages_while_others_come_and_go(void **state);
 void a_lost_trace_is_a_hole_until_it_is_found(void **state);
 void a_host_has_bounds_in_the_index(void **state);
 void runs_of_which_nothing_is_left_are_forgotten(void **state);

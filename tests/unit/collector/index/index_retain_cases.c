@@ -233,6 +233,12 @@ void hosts_and_triggers_above_a_bound_are_listed(void **state)
     assert_int_equal(uses.len, 0);
 }
 
+static const struct pfl_index_run_query all_runs = {.after_host = "",
+                                                    .after_incarnation = "",
+                                                    .after_orderer = "",
+                                                    .after_order = "",
+                                                    .limit = 1000};
+
 static bool on_run(void *user, const struct pfl_index_run *run)
 {
     *(struct pfl_index_run *)user = *run;
@@ -243,8 +249,63 @@ static struct pfl_index_run get_run(void)
 {
     struct pfl_index_run run = {.last = 0};
 
-    assert_int_equal(pfl_index_list_runs(index_cases_get(), on_run, &run), 0);
+    assert_int_equal(pfl_index_list_runs(index_cases_get(), &all_runs, on_run, &run), 0);
     return run;
+}
+
+struct page {
+    struct pfl_index_run_query query;
+    char last[4][PFL_INDEX_NAME_BYTES]; /* what `query` begins behind */
+    char seen[64];                      /* the orders of all pages */
+    unsigned len;                       /* of this page */
+};
+
+static bool on_paged_run(void *user, const struct pfl_index_run *run)
+{
+    struct page *page = user;
+    const char *const names[] = {run->host, run->incarnation, run->orderer, run->order};
+    size_t len = strlen(page->seen);
+
+    for (unsigned i = 0; i < 4; i++)
+        (void)snprintf(page->last[i], sizeof(page->last[i]), "%s", names[i]);
+    (void)snprintf(page->seen + len, sizeof(page->seen) - len, "%s%s ", run->host, run->order);
+    page->len++;
+    return true;
+}
+
+static void read_runs(struct page *page)
+{
+    struct page copy = *page;
+
+    copy.query.after_host = page->last[0];
+    copy.query.after_incarnation = page->last[1];
+    copy.query.after_orderer = page->last[2];
+    copy.query.after_order = page->last[3];
+    copy.len = 0;
+    assert_int_equal(pfl_index_list_runs(index_cases_get(), &copy.query, on_paged_run, &copy), 0);
+    *page = copy;
+}
+
+void runs_come_in_pages_while_others_come_and_go(void **state)
+{
+    struct page page = {.query.limit = 2};
+
+    (void)state;
+    (void)put(&(struct what){"b", "1", NULL, NULL, 1, 1, T0});
+    (void)put(&(struct what){"a", "3", NULL, NULL, 1, 1, T0});
+    (void)put(&(struct what){"a", "1", NULL, NULL, 1, 1, T0});
+    (void)put(&(struct what){"a", "2", NULL, NULL, 1, 1, T0});
+    (void)put(&(struct what){"c", "1", NULL, NULL, 1, 1, T0});
+    read_runs(&page);
+    assert_string_equal(page.seen, "a1 a2 ");
+    (void)put(&(struct what){"a", "0", NULL, NULL, 1, 1, T0}); /* before: not in this list */
+    (void)put(&(struct what){"a", "4", NULL, NULL, 1, 1, T0});
+    read_runs(&page);
+    assert_string_equal(page.seen, "a1 a2 a3 a4 ");
+    read_runs(&page);
+    assert_string_equal(page.seen, "a1 a2 a3 a4 b1 c1 ");
+    read_runs(&page);
+    assert_int_equal(page.len, 0);
 }
 
 void a_lost_trace_is_a_hole_until_it_is_found(void **state)

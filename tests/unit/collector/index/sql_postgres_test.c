@@ -300,6 +300,12 @@ static void store_all(const char *collector)
     _exit(0);
 }
 
+static const struct pfl_index_run_query all_runs = {.after_host = "",
+                                                    .after_incarnation = "",
+                                                    .after_orderer = "",
+                                                    .after_order = "",
+                                                    .limit = 1000};
+
 static bool on_run(void *user, const struct pfl_index_run *run)
 {
     *(struct pfl_index_run *)user = *run;
@@ -312,7 +318,7 @@ static void assert_all_stored_once(void)
     struct pfl_index_run run = {.last = 0};
 
     assert_non_null(index);
-    while (is_for_now(pfl_index_list_runs(index, on_run, &run)))
+    while (is_for_now(pfl_index_list_runs(index, &all_runs, on_run, &run)))
         continue;
     pfl_index_close(index);
     assert_int_equal(run.last, NUMBERS);

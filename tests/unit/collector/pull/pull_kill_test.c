@@ -330,6 +330,12 @@ static bool on_row(void *user, const struct pfl_index_row *row)
     return true;
 }
 
+static const struct pfl_index_run_query all_runs = {.after_host = "",
+                                                    .after_incarnation = "",
+                                                    .after_orderer = "",
+                                                    .after_order = "",
+                                                    .limit = 1000};
+
 static bool on_run(void *user, const struct pfl_index_run *run)
 {
     const struct model_host *host = user;
@@ -382,7 +388,7 @@ static void check_all(const struct model_host *host)
     }
     /* A quota may take what was already stored and not live: the sweeper removes such objects. */
     assert_in_range(count_objects(seen.store, ".pftrace"), seen.objects, seen.objects + in_gaps);
-    assert_int_equal(pfl_index_list_runs(index, on_run, (void *)(uintptr_t)host), 0);
+    assert_int_equal(pfl_index_list_runs(index, &all_runs, on_run, (void *)(uintptr_t)host), 0);
     pfl_index_close(index);
     pfl_store_close(seen.store);
 }

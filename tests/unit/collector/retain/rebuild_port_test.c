@@ -36,6 +36,12 @@ static void lose_index(void)
     }
 }
 
+static const struct pfl_index_run_query all_runs = {.after_host = "",
+                                                    .after_incarnation = "",
+                                                    .after_orderer = "",
+                                                    .after_order = "",
+                                                    .limit = 1000};
+
 static bool on_run(void *user, const struct pfl_index_run *run)
 {
     struct pfl_index_run *sum = user;
@@ -64,7 +70,7 @@ static void an_index_is_made_from_the_store_alone(void **state)
     assert_int_equal(f.added, 0);
     assert_int_equal(f.known, TRACES);
     store_world_open(&w, "keeper");
-    assert_int_equal(pfl_index_list_runs(w.index, on_run, &run), 0);
+    assert_int_equal(pfl_index_list_runs(w.index, &all_runs, on_run, &run), 0);
     assert_int_equal(run.last, TRACES);
     assert_int_equal(run.stored, TRACES - TRACES / 10);
     assert_int_equal(run.in_gaps, TRACES / 10);

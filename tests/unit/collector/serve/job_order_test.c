@@ -50,6 +50,86 @@ static void runs_are_those_of_hosts_that_may_be_seen(void **state)
     assert_int_equal(world_last()->missing[0]->holes, 1);
 }
 
+#define LONG 250
+
+static void begin_run(const char *name, size_t name_len)
+{
+    Perfleet__Segment s = PERFLEET__SEGMENT__INIT;
+    Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
+    struct pfl_index_place place = {.key = ""};
+    enum pfl_index_reserve result;
+    char order[LONG + 1];
+    static unsigned ids;
+
+    memset(order, 'o', sizeof(order));
+    order[name_len] = '\0';
+    memcpy(order, name, strlen(name));
+    s.host = world_text("web1");
+    s.orderer = order;
+    s.order = order;
+    s.incarnation = world_text("01JD0000000000000000000009");
+    s.has_number = 1;
+    s.number = 1;
+    gap.has_last = 1;
+    gap.last = 1;
+    s.gap = &gap;
+    (void)snprintf(place.id, sizeof(place.id), "01JE%022u", ++ids);
+    assert_int_equal(pfl_index_reserve(world.engines.index, &s, WORLD_T0, &place, &result), 0);
+}
+
+static void begin_runs(unsigned len, size_t name_len)
+{
+    char name[16];
+
+    world_know("web1", "role=web", true);
+    for (unsigned i = 0; i < len; i++) {
+        (void)snprintf(name, sizeof(name), "r%05u", i);
+        begin_run(name, name_len);
+    }
+}
+
+/* The runs r00000 ..., each once and in this order. */
+static void assert_runs(unsigned len)
+{
+    unsigned n = 0;
+    char name[16];
+
+    for (size_t i = 0; i < world.replies_len; i++) {
+        for (size_t k = 0; k < world.replies[i]->n_missing; k++) {
+            (void)snprintf(name, sizeof(name), "r%05u", n++);
+            assert_memory_equal(world.replies[i]->missing[k]->order, name, 6);
+        }
+    }
+    assert_int_equal(n, len);
+}
+
+static void run_before_all(unsigned n)
+{
+    if (n == 2)
+        begin_run("a", 6);
+}
+
+static void runs_of_several_pages_come_once_each(void **state)
+{
+    (void)state;
+    begin_runs(2 * PFL_JOB_RUNS_MAX, 6);
+    missing();
+    assert_int_equal(world.steps[PFL_JOB_RUNS], 3); /* the last one has none */
+    assert_runs(2 * PFL_JOB_RUNS_MAX);
+    world.on_step = run_before_all; /* what was replied is not counted again */
+    missing();
+    assert_runs(2 * PFL_JOB_RUNS_MAX);
+}
+
+/* A page has room for fewer than PFL_JOB_RUNS_MAX of them. */
+static void runs_with_long_names_come_once_each(void **state)
+{
+    (void)state;
+    begin_runs(PFL_JOB_RUNS_MAX, LONG);
+    missing();
+    assert_runs(PFL_JOB_RUNS_MAX);
+}
+
 /* ---- orders ---- */
 
 static void put_order(const char *name)
@@ -270,6 +350,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(runs_are_those_of_hosts_that_may_be_seen),
+        CASE(runs_of_several_pages_come_once_each),
+        CASE(runs_with_long_names_come_once_each),
         CASE(an_order_is_put_shown_paused_and_removed),
         CASE(a_list_of_orders_has_all_without_configs),
         CASE(an_operator_has_so_many_orders),

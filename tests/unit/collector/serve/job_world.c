@@ -96,6 +96,8 @@ static int run_job(struct pfl_job *job, struct pfl_buf *out)
         } else if (step == world.fail_at) {
             pfl_job_fail(job, PFL_EAGAIN);
         } else {
+            if (world.on_step != NULL)
+                world.on_step(world.steps[step]);
             assert_true(pfl_job_is_of_index(step) != pfl_job_is_of_store(step));
             pfl_work_run(job, &world.engines);
             pfl_job_on_done(job);
@@ -261,7 +263,7 @@ int world_begin(void **state)
 {
     char why[PFL_INDEX_WHY_BYTES > PFL_STORE_WHY_BYTES ? PFL_INDEX_WHY_BYTES : PFL_STORE_WHY_BYTES];
     char where[128];
-    const struct pfl_index_conf index = {.where = where, .may_create = true};
+    const struct pfl_index_conf index = {.where = where, .may_create = true, .may_lose_last = true};
     const struct pfl_store_conf conf = {.where = folder};
     uint64_t generation;
 
@@ -272,6 +274,7 @@ int world_begin(void **state)
     (void)snprintf(where, sizeof(where), "sqlite:%s/index.sqlite", folder);
     ids = 0;
     world.fail_at = PFL_JOB_WAIT;
+    world.on_step = NULL;
     if (pfl_store_open(&conf, why, &world.engines.store) != 0 ||
         pfl_index_open(&index, why, &world.engines.index) != 0)
         return -1;

@@ -25,8 +25,9 @@ struct world {
     struct pfl_store_put *put;
     struct pfl_known_hosts *hosts;
     struct pfl_scope *scope;
-    struct world_made made;    /* the trace that was stored last */
-    enum pfl_job_step fail_at; /* these steps fail; WAIT: none */
+    struct world_made made;      /* the trace that was stored last */
+    enum pfl_job_step fail_at;   /* these steps fail; WAIT: none */
+    void (*on_step)(unsigned n); /* before the n-th step of a kind on a thread. NULL: nothing */
     /* Of the last request. */
     Perfleet__CollectorReply *replies[WORLD_REPLIES];
     size_t replies_len;
