@@ -327,13 +327,15 @@ struct pfl_index_order {
 };
 typedef bool (*pfl_index_on_order)(void *user, const struct pfl_index_order *order);
 
-/* New, or in place of the last one: its generation counts up, also over a removal. */
+/* New, or in place of the last one: its generation is above each earlier one of this name, also
+ * over a removal. */
 PFL_MUST_USE int pfl_index_put_order(struct pfl_index *self, const char *orderer,
                                      const Perfleet__Order *order, uint32_t *ret_generation);
 /* PFL_ENOENT. */
 PFL_MUST_USE int pfl_index_pause_order(struct pfl_index *self, const char *orderer,
                                        const char *name, bool is_paused);
-/* With the states at hosts and the schedule. PFL_ENOENT. */
+/* With the states at hosts and the schedule. What stays of all removed orders of an orderer is one
+ * generation. PFL_ENOENT. */
 PFL_MUST_USE int pfl_index_remove_order(struct pfl_index *self, const char *orderer,
                                         const char *name);
 PFL_MUST_USE int pfl_index_list_orders(struct pfl_index *self, pfl_index_on_order on_order,

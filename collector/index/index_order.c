@@ -61,9 +61,16 @@ struct order_name {
     const char *name;
 };
 
+/* Its name is forgotten, its generation is not. */
 static int remove_steps(struct pfl_index *self, void *arg)
 {
-    static const enum pfl_statement more[] = {PFL_SQL_REMOVE_HOST_STATES, PFL_SQL_REMOVE_ROUNDS};
+    static const struct {
+        enum pfl_statement statement;
+        size_t len;
+    } more[] = {{PFL_SQL_KEEP_GENERATION, 1},
+                {PFL_SQL_FORGET_ORDERS, 1},
+                {PFL_SQL_REMOVE_HOST_STATES, 2},
+                {PFL_SQL_REMOVE_ROUNDS, 2}};
     const struct order_name *order = arg;
     struct pfl_sql_call call = {
         PFL_SQL_REMOVE_ORDER,
@@ -72,8 +79,9 @@ static int remove_steps(struct pfl_index *self, void *arg)
 
     if (rc == 0 && call.changed == 0)
         rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such order", order->name);
-    for (size_t i = 0; rc == 0 && i < 2; i++) {
-        call.statement = more[i];
+    for (size_t i = 0; rc == 0 && i < sizeof(more) / sizeof(more[0]); i++) {
+        call.statement = more[i].statement;
+        call.len = more[i].len;
         rc = pfl_index_run(self, &call);
     }
     return rc;

@@ -214,13 +214,22 @@ static const char *const statements[PFL_STATEMENTS] = {
                      " WHERE id = $1 AND state = 1",
     [PFL_SQL_PUT_ORDER] =
         "INSERT INTO orders(orderer, name, generation, is_paused, is_removed, definition)"
-        " VALUES($1, $2, 1, $3, 0, $4) ON CONFLICT(orderer, name) DO UPDATE SET"
+        " VALUES($1, $2, 1 + COALESCE((SELECT generation FROM orders AS removed WHERE orderer = $1"
+        " AND name = ''), 0), $3, 0, $4) ON CONFLICT(orderer, name) DO UPDATE SET"
         " generation = orders.generation + 1, is_paused = excluded.is_paused, is_removed = 0,"
         " definition = excluded.definition RETURNING generation",
     [PFL_SQL_PAUSE_ORDER] = "UPDATE orders SET is_paused = $3 WHERE orderer = $1 AND name = $2"
                             " AND is_removed = 0",
     [PFL_SQL_REMOVE_ORDER] = "UPDATE orders SET is_removed = 1 WHERE orderer = $1 AND name = $2"
                              " AND is_removed = 0",
+    /* One row of an orderer, without a name, has the largest generation of those removed. */
+    [PFL_SQL_KEEP_GENERATION] =
+        "INSERT INTO orders(orderer, name, generation, is_paused, is_removed, definition)"
+        " SELECT $1, '', MAX(generation), 0, 1, '' FROM orders WHERE orderer = $1"
+        " AND is_removed = 1 ON CONFLICT(orderer, name) DO UPDATE SET"
+        " generation = excluded.generation WHERE orders.generation < excluded.generation",
+    [PFL_SQL_FORGET_ORDERS] = "DELETE FROM orders WHERE orderer = $1 AND is_removed = 1"
+                              " AND name <> ''",
     [PFL_SQL_LIST_ORDERS] = "SELECT orderer, name, generation, is_paused, definition FROM orders"
                             " WHERE is_removed = 0 ORDER BY orderer, name",
     [PFL_SQL_SET_HOST_STATE] =

@@ -17,13 +17,13 @@
 #define S  UINT64_C(1000000000)
 #define T0 (UINT64_C(1795432296) * S)
 
-static const char *database;
-static int (*make_empty)(void);
+static struct index_cases_engine engine;
 static struct pfl_index *ix;
 
 static int open_index(struct pfl_index **ret_index, unsigned void_ms)
 {
-    const struct pfl_index_conf conf = {.where = database, .may_create = true, .void_ms = void_ms};
+    const struct pfl_index_conf conf = {
+        .where = engine.where, .may_create = true, .void_ms = void_ms};
     char why[PFL_INDEX_WHY_BYTES];
     int rc = pfl_index_open(&conf, why, ret_index);
 
@@ -37,12 +37,17 @@ struct pfl_index *index_cases_get(void)
     return ix;
 }
 
+unsigned index_cases_count(const char *table)
+{
+    return engine.count(table);
+}
+
 static int begin_case(void **state)
 {
     uint64_t generation;
 
     (void)state;
-    if (make_empty() != 0 || open_index(&ix, 0) != 0)
+    if (engine.make_empty() != 0 || open_index(&ix, 0) != 0)
         return -1;
     return pfl_index_join(ix, "c1", &generation);
 }
@@ -767,7 +772,7 @@ static int open_once(void *arg)
 
 static void an_index_can_be_opened_again(void **state)
 {
-    const struct pfl_index_conf conf = {.where = database};
+    const struct pfl_index_conf conf = {.where = engine.where};
     char why[PFL_INDEX_WHY_BYTES];
     struct pfl_index *other;
 
@@ -781,7 +786,7 @@ static void an_index_can_be_opened_again(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_case, end_case)
 
-int index_cases_run(const char *name, const char *where, int (*empty)(void))
+int index_cases_run(const struct index_cases_engine *of)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_segment_is_reserved_once_and_then_live),
@@ -810,6 +815,7 @@ int index_cases_run(const char *name, const char *where, int (*empty)(void))
         CASE(runs_of_which_nothing_is_left_are_forgotten),
         CASE(the_clock_is_the_noted_one_or_that_of_the_newest_trace),
         CASE(an_order_has_a_generation),
+        CASE(removed_orders_leave_a_generation_and_no_rows),
         CASE(what_hosts_say_of_orders_is_kept),
         CASE(one_collector_saves_a_schedule_at_a_time),
         CASE(two_collectors_share_hosts),
@@ -818,7 +824,6 @@ int index_cases_run(const char *name, const char *where, int (*empty)(void))
         CASE(an_index_can_be_opened_again),
     };
 
-    database = where;
-    make_empty = empty;
-    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+    engine = *of;
+    return cmocka_run_group_tests_name(engine.name, tests, NULL, NULL);
 }

@@ -5,7 +5,14 @@
 
 #include "collector/index/index.h"
 
-/* Runs all cases as cmocka tests. Before each, `make_empty` makes `where` an empty database. */
-int index_cases_run(const char *name, const char *where, int (*make_empty)(void));
+struct index_cases_engine {
+    const char *name;
+    const char *where;
+    int (*make_empty)(void);              /* before each case */
+    unsigned (*count)(const char *table); /* its rows */
+};
+
+/* Runs all cases as cmocka tests. */
+int index_cases_run(const struct index_cases_engine *engine);
 
 #endif

@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -61,6 +62,33 @@ void an_order_has_a_generation(void **state)
     assert_int_equal(pfl_index_put_order(index_cases_get(), "me", &order, &generation), 0);
     assert_int_equal(generation, 3);
     assert_false(list_orders().is_paused);
+}
+
+void removed_orders_leave_a_generation_and_no_rows(void **state)
+{
+    Perfleet__Order order = PERFLEET__ORDER__INIT;
+    uint32_t generation;
+    char name[16];
+
+    (void)state;
+    order.name = "cpu";
+    for (unsigned i = 0; i < 7; i++)
+        assert_int_equal(pfl_index_put_order(index_cases_get(), "me", &order, &generation), 0);
+    assert_int_equal(pfl_index_remove_order(index_cases_get(), "me", "cpu"), 0);
+    order.name = name;
+    for (unsigned i = 0; i < 20; i++) {
+        (void)snprintf(name, sizeof(name), "o%u", i);
+        assert_int_equal(pfl_index_put_order(index_cases_get(), "me", &order, &generation), 0);
+        assert_int_equal(pfl_index_remove_order(index_cases_get(), "me", name), 0);
+    }
+    assert_int_equal(index_cases_count("orders"), 1);
+    order.name = "cpu";
+    assert_int_equal(pfl_index_put_order(index_cases_get(), "me", &order, &generation), 0);
+    assert_true(generation > 7);
+    assert_int_equal(pfl_index_put_order(index_cases_get(), "you", &order, &generation), 0);
+    assert_int_equal(generation, 1);
+    assert_int_equal(list_orders().len, 2);
+    assert_int_equal(pfl_index_remove_order(index_cases_get(), "me", ""), PFL_EINVAL);
 }
 
 static bool on_state(void *user, const struct pfl_index_host_state *state)

@@ -41,6 +41,27 @@ static int make_empty(void)
     return 0;
 }
 
+static int on_count(void *user, int columns, char **values, char **names)
+{
+    (void)columns;
+    (void)names;
+    *(unsigned *)user = (unsigned)strtoul(values[0], NULL, 10);
+    return 0;
+}
+
+static unsigned count(const char *table)
+{
+    char text[64];
+    unsigned rows = 0;
+    sqlite3 *db;
+
+    (void)snprintf(text, sizeof(text), "SELECT COUNT(*) FROM %s", table);
+    assert_int_equal(sqlite3_open(where + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, text, on_count, &rows, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    return rows;
+}
+
 static int open_with(bool may_create, char *why, struct pfl_index **ret_index)
 {
     const struct pfl_index_conf conf = {.where = where, .may_create = may_create};
@@ -361,13 +382,14 @@ int main(void)
         cmocka_unit_test(what_was_put_survives_a_kill),
         cmocka_unit_test(a_search_needs_no_temporary_file),
     };
+    const struct index_cases_engine engine = {"every engine: SQLite", where, make_empty, count};
     int failed;
 
     (void)snprintf(folder, sizeof(folder), "/tmp/perfleet-test-XXXXXX");
     if (mkdtemp(folder) == NULL)
         return 1;
     (void)snprintf(where, sizeof(where), "sqlite:%s/index.db", folder);
-    failed = index_cases_run("every engine: SQLite", where, make_empty);
+    failed = index_cases_run(&engine);
     failed += cmocka_run_group_tests_name("SQLite", tests, NULL, NULL);
     make_empty();
     pfl_sweep_assert_no_leak();

@@ -191,6 +191,22 @@ static int make_empty(void)
     return rc;
 }
 
+static unsigned count(const char *table)
+{
+    PGconn *conn = connect_server();
+    char text[64];
+    PGresult *result;
+    unsigned rows;
+
+    (void)snprintf(text, sizeof(text), "SELECT COUNT(*) FROM %s", table);
+    result = PQexec(conn, text);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    rows = (unsigned)strtoul(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    PQfinish(conn);
+    return rows;
+}
+
 static int set_up(void)
 {
     char *args[] = {"initdb", "-D", data,   "-U",         "perfleet", "-A",
@@ -413,6 +429,7 @@ int main(void)
         cmocka_unit_test(two_collectors_store_each_segment_once),
         cmocka_unit_test(a_server_that_dies_loses_and_repeats_nothing),
     };
+    const struct index_cases_engine engine = {"every engine: PostgreSQL", where, make_empty, count};
     int failed;
 
     if (!find_server()) {
@@ -425,7 +442,7 @@ int main(void)
         tear_down();
         return 1;
     }
-    failed = index_cases_run("every engine: PostgreSQL", where, make_empty);
+    failed = index_cases_run(&engine);
     failed += cmocka_run_group_tests_name("PostgreSQL", tests, NULL, NULL);
     if (failed != 0)
         print_log();
