@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Known hosts: see known_hosts.h. A table of lists by the hash of the name, which doubles no size:
- * PFL_KNOWN_HOSTS_MAX hosts are 4 in each list. Names are those of certificates. Ownership: the
- * entries. Limits: those of the header; LABELS_MAX_BYTES of labels of a host.
+ * PFL_KNOWN_HOSTS_MAX hosts are 4 in each list. A host that is new then takes the place of the one
+ * that is not connected for longest. Names are those of certificates. Ownership: the entries.
+ * Limits: those of the header; LABELS_MAX_BYTES of labels of a host.
  */
 #include "collector/serve/known_hosts.h"
 
@@ -18,6 +19,7 @@
 struct host {
     struct host *next;
     unsigned relays; /* a bit each: is connected */
+    uint64_t left;   /* when the last one went, in `leavings` */
     struct pfl_buf labels;
     char name[PFL_IDENTITY_NAME_BYTES];
 };
@@ -25,6 +27,7 @@ struct host {
 struct pfl_known_hosts {
     struct host *lists[LISTS];
     unsigned len;
+    uint64_t leavings; /* so many hosts left, or came without a connection */
 };
 
 int pfl_known_hosts_new(struct pfl_known_hosts **ret_hosts)
@@ -62,18 +65,62 @@ static struct host *find(const struct pfl_known_hosts *k, const char *name)
     return h;
 }
 
+static void set_relays(struct pfl_known_hosts *k, struct host *h, unsigned relays)
+{
+    if (h->relays != 0 && relays == 0)
+        h->left = ++k->leavings;
+    h->relays = relays;
+}
+
+/* The host that left first, where its list points to it. NULL: all are connected. */
+static struct host **find_first_left(struct pfl_known_hosts *k)
+{
+    struct host **first = NULL;
+
+    for (unsigned i = 0; i < LISTS; i++) {
+        for (struct host **at = &k->lists[i]; *at != NULL; at = &(*at)->next) {
+            if ((*at)->relays == 0 && (first == NULL || (*at)->left < (*first)->left))
+                first = at;
+        }
+    }
+    return first;
+}
+
+static bool make_room(struct pfl_known_hosts *k)
+{
+    struct host **at;
+    struct host *h;
+
+    if (k->len < PFL_KNOWN_HOSTS_MAX)
+        return true;
+    at = find_first_left(k);
+    if (at == NULL)
+        return false;
+    h = *at;
+    *at = h->next;
+    pfl_buf_fini(&h->labels);
+    pfl_mem_free(h);
+    k->len--;
+    return true;
+}
+
 static int add(struct pfl_known_hosts *k, const char *name, struct host **ret_host)
 {
     struct host **list = &k->lists[pfl_hash_str(name) % LISTS];
     struct host *h;
 
-    if (k->len == PFL_KNOWN_HOSTS_MAX || strlen(name) >= sizeof(h->name))
+    if (strlen(name) >= sizeof(h->name))
         return PFL_ELIMIT;
     h = pfl_mem_zalloc(sizeof(*h));
     if (h == NULL)
         return PFL_ENOMEM;
+    if (!make_room(k)) {
+        pfl_mem_free(h);
+        return PFL_ELIMIT;
+    }
     memcpy(h->name, name, strlen(name) + 1);
     pfl_buf_init(&h->labels, LABELS_MAX_BYTES);
+    h->left = ++k->leavings;
     h->next = *list;
     *list = h;
     k->len++;
@@ -106,8 +153,9 @@ int pfl_known_hosts_set(struct pfl_known_hosts *self, const struct pfl_known_hos
     }
     pfl_buf_fini(&h->labels);
     h->labels = labels;
-    h->relays &= ~(1u << host->relay);
-    h->relays |= host->is_connected ? 1u << host->relay : 0;
+    set_relays(self, h,
+               host->is_connected ? h->relays | 1u << host->relay
+                                  : h->relays & ~(1u << host->relay));
     return 0;
 }
 
@@ -115,7 +163,7 @@ void pfl_known_hosts_forget_relay(struct pfl_known_hosts *self, unsigned relay)
 {
     for (unsigned i = 0; i < LISTS; i++) {
         for (struct host *h = self->lists[i]; h != NULL; h = h->next)
-            h->relays &= ~(1u << relay);
+            set_relays(self, h, h->relays & ~(1u << relay));
     }
 }
 

@@ -23,7 +23,8 @@ struct pfl_known_host {
     char *const *labels; /* "name=value" */
     size_t labels_len;
 };
-/* PFL_ELIMIT: too many hosts; PFL_ENOMEM: what was known stays. */
+/* Above PFL_KNOWN_HOSTS_MAX the host that left first is forgotten. PFL_ELIMIT: all are connected;
+ * PFL_ENOMEM: what was known stays. */
 PFL_MUST_USE int pfl_known_hosts_set(struct pfl_known_hosts *self,
                                      const struct pfl_known_host *host);
 /* None of its hosts is connected by this relay. */

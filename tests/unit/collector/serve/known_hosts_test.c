@@ -98,6 +98,44 @@ static void there_is_a_largest_number_of_hosts(void **state)
     pfl_known_hosts_free(NULL);
 }
 
+static bool is_known(const struct pfl_known_hosts *hosts, const char *name)
+{
+    struct pfl_span labels;
+
+    return pfl_known_hosts_get_labels(hosts, name, &labels);
+}
+
+static void a_new_host_takes_the_place_of_the_one_that_left_first(void **state)
+{
+    struct pfl_known_hosts *hosts;
+    char name[32];
+
+    (void)state;
+    assert_int_equal(pfl_known_hosts_new(&hosts), 0);
+    for (unsigned i = 0; i < PFL_KNOWN_HOSTS_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "host-%u", i);
+        assert_int_equal(set(hosts, name, i % 2, true, "x=y"), 0);
+    }
+    assert_int_equal(set(hosts, "host-8", 0, false, "x=y"), 0);
+    assert_int_equal(set(hosts, "host-2", 0, false, "x=y"), 0);
+    assert_int_equal(set(hosts, "host-5", 1, false, "x=y"), 0);
+    assert_int_equal(set(hosts, "host-8", 0, true, "x=y"), 0); /* it is back */
+    assert_int_equal(set(hosts, "new-1", 0, true, "x=z"), 0);
+    assert_true(has_label(hosts, "new-1", "x=z"));
+    assert_false(is_known(hosts, "host-2"));
+    assert_true(is_known(hosts, "host-5"));
+    assert_int_equal(set(hosts, "new-2", 0, false, NULL), 0); /* it left last */
+    assert_false(is_known(hosts, "host-5"));
+    assert_true(is_known(hosts, "host-8"));
+    assert_int_equal(set(hosts, "new-3", 0, true, NULL), 0);
+    assert_false(is_known(hosts, "new-2"));
+    assert_int_equal(set(hosts, "new-4", 0, true, NULL), PFL_ELIMIT);
+    pfl_known_hosts_forget_relay(hosts, 1);
+    assert_int_equal(set(hosts, "new-4", 0, true, NULL), 0);
+    assert_true(pfl_known_hosts_is_connected(hosts, "host-8"));
+    pfl_known_hosts_free(hosts);
+}
+
 static int set_some(void *arg)
 {
     struct pfl_known_hosts *hosts = NULL;
@@ -127,6 +165,7 @@ int main(void)
         cmocka_unit_test(a_host_is_connected_by_any_relay),
         cmocka_unit_test(labels_are_the_last_ones),
         cmocka_unit_test(there_is_a_largest_number_of_hosts),
+        cmocka_unit_test(a_new_host_takes_the_place_of_the_one_that_left_first),
         cmocka_unit_test(every_allocation_may_fail),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
