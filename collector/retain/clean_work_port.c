@@ -74,7 +74,7 @@ struct pfl_clean {
     uint64_t wall_unix_ns; /* of this cycle, as the clocks say */
     uint64_t boot_ns;
     struct pfl_steady_clock clock;
-    bool has_clock;       /* it goes on from the last cycle, which was this collector's */
+    bool has_clock;       /* the last cycle was this collector's */
     uint64_t now_unix_ns; /* by that clock */
     uint64_t cycles;
     struct item items[PFL_CLEAN_PAGE];
@@ -235,7 +235,7 @@ static void tell_of_jump(struct pfl_clean *self, uint64_t ahead_ns)
     news->effect = "retention ignores it for a day";
 }
 
-/* Goes on from the last cycle, or, if that was another collector's or an earlier life's, from the
+/* Continues from the last cycle, or, if that was another collector's or an earlier life's, from the
  * time that it noted: what was stored since may have the time of a clock that is wrong. */
 static int take_clock(struct pfl_clean *self)
 {
