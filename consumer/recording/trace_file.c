@@ -484,16 +484,19 @@ static void run_end(struct pfl_work *work)
     bool is_kept = f->fate != PFL_TRACE_FILE_REMOVED && f->error == 0;
     int err = is_kept ? is_gone ? ESTALE : sync_fd(f->fd) : 0;
 
-    if (is_gone) {
-        f->has_partial = false;
-        f->written_bytes = 0;
-    }
     if (err == 0 && is_kept && f->fate == PFL_TRACE_FILE_WHOLE && f->has_partial) {
         err = take_path(f);
         if (err == 0) {
             f->has_partial = false;
             err = sync_folder(f->path);
+        } else if (err == ENOENT && pfl_trace_file_is_gone(f)) { /* while it was synced */
+            is_gone = true;
+            err = ESTALE;
         }
+    }
+    if (is_gone) {
+        f->has_partial = false;
+        f->written_bytes = 0;
     }
     if ((f->fate == PFL_TRACE_FILE_REMOVED || f->written_bytes == 0) && f->has_partial &&
         unlink(f->partial) == 0)
