@@ -135,6 +135,9 @@ static void collect_cleaning(const struct pfl_cleaner_figures *f, struct pfl_met
                        (double)f->retention.live_bytes);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_bound_bytes",
                        "Bytes that all traces may have; 0: any number.", (double)f->bound_bytes);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_collector_tombstones",
+                       "Deleted traces whose objects are still in the store.",
+                       (double)f->clean.tombstones);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_collector_deletions_failed_total",
                        "Deletions that the store refused; they are tried again.",
                        (double)f->clean.failed);

@@ -182,6 +182,8 @@ PFL_MUST_USE int pfl_index_tombstone(struct pfl_index *self, const char *id,
 PFL_MUST_USE int pfl_index_set_gone(struct pfl_index *self, const char *id, uint64_t now_unix_ns);
 /* A TOMBSTONE whose object could not be deleted: its turn comes after the others'. */
 PFL_MUST_USE int pfl_index_put_off(struct pfl_index *self, const char *id);
+/* Of state TOMBSTONE: they wait for their deletion in the store. */
+PFL_MUST_USE int pfl_index_count_tombstones(struct pfl_index *self, uint64_t *ret_count);
 /* Forgets numbers that are gone or lost, and lines of the audit, of before that moment. */
 PFL_MUST_USE int pfl_index_forget(struct pfl_index *self, uint64_t before_unix_ns,
                                   uint64_t *ret_count);

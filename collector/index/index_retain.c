@@ -16,7 +16,7 @@ struct asked {
     void *user;
 };
 
-static bool on_clock(void *user, const struct pfl_sql_row *row)
+static bool on_number(void *user, const struct pfl_sql_row *row)
 {
     *(uint64_t *)user = pfl_sql_row_int(row, 0);
     return true;
@@ -25,7 +25,7 @@ static bool on_clock(void *user, const struct pfl_sql_row *row)
 int pfl_index_get_clock(struct pfl_index *self, uint64_t *ret_unix_ns)
 {
     struct pfl_sql_call call = {
-        .statement = PFL_SQL_GET_CLOCK, .on_row = on_clock, .user = ret_unix_ns};
+        .statement = PFL_SQL_GET_CLOCK, .on_row = on_number, .user = ret_unix_ns};
 
     return pfl_index_run(self, &call);
 }
@@ -168,6 +168,14 @@ int pfl_index_list_live(struct pfl_index *self, const char *after, uint64_t limi
 int pfl_index_put_off(struct pfl_index *self, const char *id)
 {
     struct pfl_sql_call call = {PFL_SQL_PUT_OFF, PFL_INDEX_PARAMS(pfl_sql_text(id)), NULL, NULL, 0};
+
+    return pfl_index_run(self, &call);
+}
+
+int pfl_index_count_tombstones(struct pfl_index *self, uint64_t *ret_count)
+{
+    struct pfl_sql_call call = {
+        .statement = PFL_SQL_COUNT_TOMBSTONES, .on_row = on_number, .user = ret_count};
 
     return pfl_index_run(self, &call);
 }

@@ -4,8 +4,9 @@
  *
  * Happy path: the timer begins a cycle; each step runs on the worker of its engine, its news are
  * logged, and the next one follows; then the timer again. One step is under way at a time, so that
- * other work of the engines has its turns in between. Failures: those of a step are its news; a
- * worker that takes none ends the cycle. Owns the timer and the steps. Limits: one work.
+ * other work of the engines has its turns in between. One that deletes objects runs in parts, each
+ * of which has a thread of the store. Failures: those of a step are its news; a worker that takes
+ * none ends the cycle. Owns the timer and the steps. Limits: PFL_CLEAN_PARTS works.
  */
 #include "collector/retain/clean_port.h"
 
@@ -15,10 +16,17 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define WHO 100u /* a share of the store's threads; visits have the numbers from 1 */
+#define WHO 100u /* and up, for each part: shares of the store's threads; visits count from 1 */
+
+struct part {
+    struct pfl_work work; /* first: its callbacks cast */
+    struct pfl_cleaner *cleaner;
+};
 
 struct pfl_cleaner {
-    struct pfl_work work; /* first: its callbacks cast */
+    struct part parts[PFL_CLEAN_PARTS];
+    unsigned parts_len; /* of the step that is under way */
+    unsigned running;   /* of them */
     struct pfl_cleaner_conf conf;
     struct pfl_keep_rules rules;
     struct pfl_clean *clean; /* owned */
@@ -29,9 +37,15 @@ struct pfl_cleaner {
 
 static void go_on(struct pfl_cleaner *c);
 
-static void run_step(struct pfl_work *work)
+static void run_part(struct pfl_work *work)
 {
-    pfl_clean_run(((struct pfl_cleaner *)(void *)work)->clean);
+    struct part *part = (struct part *)(void *)work;
+    struct pfl_cleaner *c = part->cleaner;
+
+    if (c->parts_len == 1)
+        pfl_clean_run(c->clean);
+    else
+        pfl_clean_run_part(c->clean, (unsigned)(part - c->parts));
 }
 
 static void log_news(const struct pfl_clean_news *news)
@@ -54,10 +68,14 @@ static void end_step(struct pfl_cleaner *c)
     c->figures.retention = *pfl_clean_get_retention(c->clean);
 }
 
-static void on_step_done(struct pfl_work *work)
+static void on_part_done(struct pfl_work *work)
 {
-    struct pfl_cleaner *c = (struct pfl_cleaner *)(void *)work;
+    struct pfl_cleaner *c = ((struct part *)(void *)work)->cleaner;
 
+    if (--c->running != 0)
+        return;
+    if (c->parts_len != 1)
+        pfl_clean_end_parts(c->clean);
     end_step(c);
     go_on(c);
 }
@@ -76,6 +94,15 @@ static void wait(struct pfl_cleaner *c, uint64_t ms)
     (void)uv_timer_start(&c->timer, on_timer, ms, 0);
 }
 
+/* False: none of it runs. */
+static bool submit(struct pfl_cleaner *c, struct pfl_worker *worker)
+{
+    c->parts_len = pfl_clean_get_parts(c->clean);
+    for (unsigned i = 0; i < c->parts_len; i++)
+        c->running += pfl_worker_submit(worker, &c->parts[i].work) == 0;
+    return c->running != 0;
+}
+
 static void go_on(struct pfl_cleaner *c)
 {
     enum pfl_clean_on on = pfl_clean_get_on(c->clean);
@@ -89,9 +116,8 @@ static void go_on(struct pfl_cleaner *c)
         return;
     if (on == PFL_CLEAN_IDLE)
         wait(c, pfl_clean_is_cut(c->clean) ? 1 : PFL_CLEANER_EVERY_MS);
-    else if (pfl_worker_submit(on == PFL_CLEAN_ON_INDEX ? c->conf.engines->index_worker
-                                                        : c->conf.engines->store_worker,
-                               &c->work) != 0)
+    else if (!submit(c, on == PFL_CLEAN_ON_INDEX ? c->conf.engines->index_worker
+                                                 : c->conf.engines->store_worker))
         wait(c, PFL_CLEANER_EVERY_MS);
 }
 
@@ -113,7 +139,9 @@ int pfl_cleaner_open(const struct pfl_cleaner_conf *conf, struct pfl_cleaner **r
         pfl_mem_free(c);
         return rc;
     }
-    c->work = (struct pfl_work){.run = run_step, .on_done = on_step_done, .who = WHO};
+    for (unsigned i = 0; i < PFL_CLEAN_PARTS; i++)
+        c->parts[i] = (struct part){
+            .work = {.run = run_part, .on_done = on_part_done, .who = WHO + i}, .cleaner = c};
     (void)uv_timer_init(conf->loop, &c->timer);
     c->timer.data = c;
     wait(c, 0); /* the index is asked for its newest trace before one is stored */

@@ -31,7 +31,7 @@
 
 #define NS_PER_S    UINT64_C(1000000000)
 #define SWEEP_STEPS 8u
-#define BURY_PAGE   16u
+#define BURY_PAGE   32u      /* tombstones that are noted as gone before others have the index */
 #define SWEEP_EVERY 120u     /* cycles: temporary files are looked for */
 #define LEASE       "/clean" /* no host has such a name */
 
@@ -62,8 +62,9 @@ struct item {
     char key[PFL_STORE_KEY_BYTES];
     char description[PFL_STORE_KEY_BYTES]; /* the key of its JSON */
     uint64_t bytes;
-    int rc;         /* of the store */
-    bool is_orphan; /* no row names it */
+    int rc;                        /* of the store */
+    char why[PFL_STORE_WHY_BYTES]; /* a tombstone is still there */
+    bool is_orphan;                /* no row names it */
 };
 
 struct pfl_clean {
@@ -84,6 +85,7 @@ struct pfl_clean {
     char live_after[PFL_INDEX_ID_BYTES];
     char objects_after[PFL_STORE_KEY_BYTES];
     unsigned steps;               /* pages of this sweep in this cycle */
+    bool is_counted;              /* tombstones, in this cycle */
     uint64_t unknown;             /* in this round of the store */
     struct pfl_buf description;   /* room is reserved */
     Perfleet__StoredTrace *trace; /* owned; of the orphan */
@@ -158,6 +160,7 @@ void pfl_clean_begin(struct pfl_clean *self, uint64_t wall_unix_ns, uint64_t boo
     self->boot_ns = boot_ns;
     self->phase = PHASE_LEASE;
     self->steps = 0;
+    self->is_counted = false;
 }
 
 enum pfl_clean_on pfl_clean_get_on(const struct pfl_clean *self)
@@ -269,6 +272,8 @@ static void take_lease(struct pfl_clean *self)
         rc = take_clock(self);
     else if (rc == 0)
         self->has_clock = false;
+    if (!self->figures.is_held)
+        self->figures.tombstones = 0;
     if (rc != 0) {
         give_up_index(self);
         return;
@@ -415,17 +420,23 @@ static bool on_tombstone(void *user, const struct pfl_index_row *row)
         make_description_key(item->key, item->description);
     else if (pfl_store_key_make(&parts, item->description) != 0) /* a gap has no object */
         item->description[0] = '\0';
+    item->rc = PFL_EAGAIN;
+    (void)snprintf(item->why, sizeof(item->why), "there was no thread for it");
     return self->len < BURY_PAGE;
 }
 
 static void list_tombstones(struct pfl_clean *self)
 {
-    int rc;
+    int rc = 0;
 
     self->len = 0;
+    if (!self->is_counted)
+        rc = pfl_index_count_tombstones(self->conf.index, &self->figures.tombstones);
+    self->is_counted = true;
     /* All, as the clock may have jumped back since. */
-    rc =
-        pfl_index_find_state(self->conf.index, PFL_INDEX_TOMBSTONE, UINT64_MAX, on_tombstone, self);
+    if (rc == 0)
+        rc = pfl_index_find_state(self->conf.index, PFL_INDEX_TOMBSTONE, UINT64_MAX, on_tombstone,
+                                  self);
     if (rc != 0 && rc != PFL_ECLOSED)
         give_up_index(self);
     else
@@ -444,18 +455,43 @@ static int delete_objects(struct pfl_clean *self, const struct item *item)
     return rc;
 }
 
-static void delete_tombstones(struct pfl_clean *self)
+unsigned pfl_clean_get_parts(const struct pfl_clean *self)
 {
-    for (size_t i = 0; i < self->len; i++) {
+    return self->phase == PHASE_BURY_DELETE ? PFL_CLEAN_PARTS : 1;
+}
+
+/* Touches the items of this part alone. */
+void pfl_clean_run_part(struct pfl_clean *self, unsigned part)
+{
+    assert(self->phase == PHASE_BURY_DELETE);
+    for (size_t i = part; i < self->len; i += PFL_CLEAN_PARTS) {
         struct item *item = &self->items[i];
 
         item->rc = delete_objects(self, item);
-        if (item->rc != 0) {
-            self->figures.failed++;
-            tell_of_trace(self, "deletion-failed", item, pfl_store_get_error())->is_warning = true;
-        }
+        if (item->rc != 0)
+            (void)snprintf(item->why, sizeof(item->why), "%s", pfl_store_get_error());
+    }
+}
+
+void pfl_clean_end_parts(struct pfl_clean *self)
+{
+    self->news.event = NULL;
+    for (size_t i = 0; i < self->len; i++) {
+        const struct item *item = &self->items[i];
+
+        if (item->rc == 0)
+            continue;
+        self->figures.failed++;
+        tell_of_trace(self, "deletion-failed", item, item->why)->is_warning = true;
     }
     self->phase = PHASE_BURY_NOTE;
+}
+
+static void delete_tombstones(struct pfl_clean *self)
+{
+    for (unsigned part = 0; part < PFL_CLEAN_PARTS; part++)
+        pfl_clean_run_part(self, part);
+    pfl_clean_end_parts(self);
 }
 
 static void note_tombstones(struct pfl_clean *self)
@@ -472,6 +508,8 @@ static void note_tombstones(struct pfl_clean *self)
             return;
         }
         deleted += item->rc == 0;
+        if (item->rc == 0 && self->figures.tombstones != 0)
+            self->figures.tombstones--;
         self->figures.deleted_objects += item->rc == 0 && item->key[0] != '\0';
     }
     /* What is put off comes again when all others had their turn. */

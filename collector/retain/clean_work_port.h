@@ -12,6 +12,7 @@
 
 #define PFL_CLEAN_GRACE_S   86400 /* what no row names is younger than this, or is removed */
 #define PFL_CLEAN_PAGE      64u   /* traces, or objects, of one step */
+#define PFL_CLEAN_PARTS     4u    /* of a step that deletes objects */
 #define PFL_CLEAN_FORGET_NS (UINT64_C(90) * 86400 * 1000000000)
 #define PFL_CLEAN_RUNS_NS   (UINT64_C(180) * 86400 * 1000000000)
 
@@ -42,6 +43,11 @@ void pfl_clean_begin(struct pfl_clean *self, uint64_t wall_unix_ns, uint64_t boo
 enum pfl_clean_on pfl_clean_get_on(const struct pfl_clean *self);
 /* Runs it; blocks. */
 void pfl_clean_run(struct pfl_clean *self);
+/* 1, or PFL_CLEAN_PARTS: the step may be run in parts instead, in any order and in several threads
+ * at a time; then end_parts. What a part that was not run has to do waits. */
+unsigned pfl_clean_get_parts(const struct pfl_clean *self);
+void pfl_clean_run_part(struct pfl_clean *self, unsigned part);
+void pfl_clean_end_parts(struct pfl_clean *self);
 /* Another cycle has work at once. */
 bool pfl_clean_is_cut(const struct pfl_clean *self);
 
@@ -62,6 +68,7 @@ const struct pfl_clean_news *pfl_clean_get_news(const struct pfl_clean *self);
 struct pfl_clean_figures {
     uint64_t deleted_objects; /* of tombstones */
     uint64_t failed;          /* deletions that the store refused */
+    uint64_t tombstones;      /* that wait for their deletion; 0 if another collector cleans */
     uint64_t lost;            /* live, and not in the store */
     uint64_t found;           /* lost, and there again */
     uint64_t orphans;         /* objects that were removed */

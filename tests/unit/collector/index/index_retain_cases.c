@@ -385,7 +385,11 @@ void runs_of_which_nothing_is_left_are_forgotten(void **state)
     assert_int_equal(count, 0);
     assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), 0);
     assert_int_equal(pfl_index_put_off(index_cases_get(), id), 0);
+    assert_int_equal(pfl_index_count_tombstones(index_cases_get(), &count), 0);
+    assert_int_equal(count, 1);
     assert_int_equal(pfl_index_set_gone(index_cases_get(), id, T0 + 3 * S), 0);
+    assert_int_equal(pfl_index_count_tombstones(index_cases_get(), &count), 0);
+    assert_int_equal(count, 0);
     assert_int_equal(pfl_index_forget_runs(index_cases_get(), T0 + 9 * S, &count), 0);
     assert_int_equal(count, 0); /* its number is known yet */
     assert_int_equal(pfl_index_forget(index_cases_get(), T0 + 9 * S, &count), 0);

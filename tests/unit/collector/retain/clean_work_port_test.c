@@ -7,6 +7,7 @@
 #include "collector/retain/clean_work_port.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -187,6 +188,82 @@ static void what_cannot_be_deleted_is_put_off(void **state)
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(clean_once(&rules, T0 + 3 * S, "deletion-failed"), 0);
     assert_int_equal(store_world_state(&w, bad.id), PFL_INDEX_GONE);
+}
+
+struct part {
+    struct pfl_clean *clean;
+    unsigned number;
+};
+
+static void *run_part(void *arg)
+{
+    const struct part *part = arg;
+
+    pfl_clean_run_part(part->clean, part->number);
+    return NULL;
+}
+
+/* The parts from `first` on, at the same time. */
+static void run_parts(struct pfl_clean *clean, unsigned first)
+{
+    pthread_t threads[PFL_CLEAN_PARTS];
+    struct part parts[PFL_CLEAN_PARTS];
+
+    for (unsigned i = first; i < PFL_CLEAN_PARTS; i++) {
+        parts[i] = (struct part){clean, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_part, &parts[i]), 0);
+    }
+    for (unsigned i = first; i < PFL_CLEAN_PARTS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    pfl_clean_end_parts(clean);
+}
+
+static void run_to_parts(struct pfl_clean *clean)
+{
+    while (pfl_clean_get_parts(clean) == 1) {
+        assert_int_not_equal(pfl_clean_get_on(clean), PFL_CLEAN_IDLE);
+        pfl_clean_run(clean);
+    }
+    assert_int_equal(pfl_clean_get_on(clean), PFL_CLEAN_ON_STORE);
+}
+
+static void tombstones_are_deleted_at_the_same_time_and_those_that_wait_are_counted(void **state)
+{
+    const struct pfl_index_deletion why = {.who = "ann", .reason = "r", .now_unix_ns = T0};
+    struct store_world_trace traces[45];
+    struct pfl_keep_rules rules = no_rules();
+    struct pfl_clean *clean = make_clean(&rules);
+    const struct pfl_clean_figures *figures = pfl_clean_get_figures(clean);
+    uint64_t waiting;
+
+    (void)state;
+    for (uint32_t i = 0; i < 45; i++) {
+        traces[i] = (struct store_world_trace){.number = i + 1, .bytes = 10, .stored_ns = T0};
+        store_world_put(&w, &traces[i], STORE_WORLD_WHOLE, 1);
+        assert_int_equal(pfl_index_tombstone(w.index, traces[i].id, &why), 0);
+    }
+    pfl_clean_begin(clean, T0 + S, S);
+    run_to_parts(clean);
+    assert_int_equal(figures->tombstones, 45);
+    run_parts(clean, 1); /* the first did not run */
+    assert_string_equal(pfl_clean_get_news(clean)->event, "deletion-failed");
+    pfl_clean_run(clean);
+    waiting = figures->tombstones;
+    assert_int_equal(figures->deleted_objects, 45 - waiting);
+    assert_true(figures->failed != 0 && figures->failed < waiting);
+    while (pfl_clean_get_on(clean) != PFL_CLEAN_IDLE) {
+        if (pfl_clean_get_parts(clean) == 1)
+            pfl_clean_run(clean);
+        else
+            run_parts(clean, 0);
+    }
+    assert_int_equal(figures->deleted_objects, 45);
+    assert_int_equal(figures->tombstones, 0);
+    for (uint32_t i = 0; i < 45; i++) {
+        assert_false(store_world_has(&w, traces[i].key));
+        assert_int_equal(store_world_state(&w, traces[i].id), PFL_INDEX_GONE);
+    }
+    pfl_clean_free(clean);
 }
 
 static void a_missing_object_is_reported_and_found_again(void **state)
@@ -558,6 +635,7 @@ int main(void)
         CASE(tombstones_of_operators_and_of_gaps_are_deleted),
         CASE(a_tombstone_of_the_future_is_deleted),
         CASE(what_cannot_be_deleted_is_put_off),
+        CASE(tombstones_are_deleted_at_the_same_time_and_those_that_wait_are_counted),
         CASE(a_missing_object_is_reported_and_found_again),
         CASE(orphans_go_after_the_grace_and_whole_traces_stay),
         CASE(what_puts_left_is_removed),
