@@ -40,6 +40,7 @@
 #define PFL_INDEX_OWN_KINDS_MAX 256u   /* of them, from one host */
 #define PFL_INDEX_RUNS_MAX      20000u /* of a host */
 #define PFL_INDEX_GAPS_MAX      65536u /* of a host */
+#define PFL_INDEX_FORGET_MAX    5000u  /* of each thing that a call forgets */
 
 struct pfl_index;
 
@@ -184,11 +185,13 @@ PFL_MUST_USE int pfl_index_set_gone(struct pfl_index *self, const char *id, uint
 PFL_MUST_USE int pfl_index_put_off(struct pfl_index *self, const char *id);
 /* Of state TOMBSTONE: they wait for their deletion in the store. */
 PFL_MUST_USE int pfl_index_count_tombstones(struct pfl_index *self, uint64_t *ret_count);
-/* Forgets numbers that are gone or lost, and lines of the audit, of before that moment. */
+/* Forgets numbers that are gone or lost, and lines of the audit, of before that moment: at most
+ * PFL_INDEX_FORGET_MAX of each, so that no transaction is long. Where `ret_count` is not less than
+ * that there may be more. */
 PFL_MUST_USE int pfl_index_forget(struct pfl_index *self, uint64_t before_unix_ns,
                                   uint64_t *ret_count);
-/* Forgets runs without any segment that did not change since that moment, and hosts and kinds
- * without runs. */
+/* Forgets runs without any segment that did not change since that moment, likewise; hosts and kinds
+ * without runs; leases of such hosts, and of collectors that have ended. */
 PFL_MUST_USE int pfl_index_forget_runs(struct pfl_index *self, uint64_t before_unix_ns,
                                        uint64_t *ret_count);
 

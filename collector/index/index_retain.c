@@ -209,21 +209,23 @@ struct forget {
 
 static int forget_steps(struct pfl_index *self, void *arg)
 {
-    static const enum pfl_statement statements[] = {PFL_SQL_FORGET_RUNS, PFL_SQL_FORGET_HOSTS,
-                                                    PFL_SQL_FORGET_KINDS};
     struct forget *forget = arg;
-    struct pfl_sql_value before = pfl_sql_int(forget->before_unix_ns);
+    struct pfl_sql_call calls[] = {
+        {PFL_SQL_FORGET_RUNS,
+         PFL_INDEX_PARAMS(pfl_sql_int(forget->before_unix_ns), pfl_sql_int(PFL_INDEX_FORGET_MAX)),
+         NULL, NULL, 0},
+        {PFL_SQL_FORGET_LEASES, PFL_INDEX_PARAMS(pfl_sql_int(self->void_ms)), NULL, NULL, 0},
+        {.statement = PFL_SQL_FORGET_HOSTS},
+        {.statement = PFL_SQL_FORGET_KINDS},
+    };
+    int rc = 0;
 
     forget->count = 0;
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
-        struct pfl_sql_call call = {statements[i], &before, i == 0, NULL, NULL, 0};
-        int rc = pfl_index_run(self, &call);
-
-        if (rc != 0)
-            return rc;
-        forget->count += call.changed;
+    for (size_t i = 0; rc == 0 && i < sizeof(calls) / sizeof(calls[0]); i++) {
+        rc = pfl_index_run(self, &calls[i]);
+        forget->count += calls[i].changed;
     }
-    return 0;
+    return rc;
 }
 
 int pfl_index_forget_runs(struct pfl_index *self, uint64_t before_unix_ns, uint64_t *ret_count)

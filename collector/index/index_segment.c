@@ -821,7 +821,9 @@ static int forget_steps(struct pfl_index *self, void *arg)
 {
     struct forget *forget = arg;
     struct pfl_sql_call call = {
-        PFL_SQL_FORGET, PFL_INDEX_PARAMS(pfl_sql_int(forget->before_unix_ns)), NULL, NULL, 0};
+        PFL_SQL_FORGET,
+        PFL_INDEX_PARAMS(pfl_sql_int(forget->before_unix_ns), pfl_sql_int(PFL_INDEX_FORGET_MAX)),
+        NULL, NULL, 0};
     int rc = pfl_index_run(self, &call);
 
     forget->count = call.changed;

@@ -128,6 +128,8 @@ static const char *const steps[] = {version_1, version_2, version_3};
 #define RUN                                                                                        \
     "SELECT h.name, r.incarnation, r.orderer, r.order_name, r.last, r.stored, r.in_gaps,"          \
     " r.removed, r.bytes FROM host h JOIN run r ON r.host_id = h.id WHERE "
+#define IS_UNUSED_HOST                                                                             \
+    "bytes = 0 AND gaps = 0 AND NOT EXISTS (SELECT 1 FROM run WHERE host_id = host.id)"
 #define VOID_OR_OWN                                                                                \
     "(lease.collector = $2 OR NOT EXISTS (SELECT 1 FROM collector c WHERE"                         \
     " c.name = lease.collector AND c.generation = lease.generation AND c.beat_ms > @NOW@ - $4))"
@@ -198,13 +200,16 @@ static const char *const statements[PFL_STATEMENTS] = {
         " RETURNING run_id, host_id, number, last, is_gap, bytes",
     [PFL_SQL_SET_GONE] = "UPDATE segment SET state = 3, changed_ns = $2, definition = NULL"
                          " WHERE id = $1 AND state = 2",
+    /* The state again: another collector may find a lost one meanwhile. */
     [PFL_SQL_FORGET] =
-        "DELETE FROM segment WHERE state IN (3, 4) AND state <> 1 AND changed_ns < $1",
+        "DELETE FROM segment WHERE id IN (SELECT id FROM segment WHERE state IN (3, 4)"
+        " AND state <> 1 AND changed_ns < $1 LIMIT $2) AND state IN (3, 4)",
     [PFL_SQL_ADD_DELETION] =
         "INSERT INTO deletion(at_ns, segment_id, host, orderer, order_name, number, bytes, who,"
         " reason) SELECT $2, $1, h.name, r.orderer, r.order_name, s.number, s.bytes, $3, $4" FROM
         "WHERE s.id = $1",
-    [PFL_SQL_FORGET_DELETIONS] = "DELETE FROM deletion WHERE at_ns < $1",
+    [PFL_SQL_FORGET_DELETIONS] = "DELETE FROM deletion WHERE id IN"
+                                 " (SELECT id FROM deletion WHERE at_ns < $1 LIMIT $2)",
     [PFL_SQL_LIST_DELETIONS] = "SELECT at_ns, segment_id, host, orderer, order_name, number, bytes,"
                                " who, reason FROM deletion WHERE at_ns >= $1 ORDER BY at_ns, id"
                                " LIMIT $2",
@@ -295,10 +300,16 @@ static const char *const statements[PFL_STATEMENTS] = {
                          " RETURNING run_id, host_id, number, last, is_gap, bytes",
     [PFL_SQL_SET_FOUND] = "UPDATE segment SET state = 0, changed_ns = $2 WHERE id = $1"
                           " AND state = 4",
-    [PFL_SQL_FORGET_RUNS] = "DELETE FROM run WHERE changed_ns < $1 AND stored = 0"
-                            " AND NOT EXISTS (SELECT 1 FROM segment WHERE run_id = run.id)",
-    [PFL_SQL_FORGET_HOSTS] = "DELETE FROM host WHERE bytes = 0 AND gaps = 0"
-                             " AND NOT EXISTS (SELECT 1 FROM run WHERE host_id = host.id)",
+    [PFL_SQL_FORGET_RUNS] =
+        "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE changed_ns < $1 AND stored = 0"
+        " AND NOT EXISTS (SELECT 1 FROM segment WHERE run_id = run.id) LIMIT $2)"
+        " AND changed_ns < $1",
+    /* Those of a collector that has ended are void; a host that is forgotten needs none. */
+    [PFL_SQL_FORGET_LEASES] =
+        "DELETE FROM lease WHERE NOT EXISTS (SELECT 1 FROM collector c WHERE"
+        " c.name = lease.collector AND c.generation = lease.generation AND c.beat_ms > @NOW@ - $1)"
+        " OR name IN (SELECT name FROM host WHERE " IS_UNUSED_HOST ")",
+    [PFL_SQL_FORGET_HOSTS] = "DELETE FROM host WHERE " IS_UNUSED_HOST,
     [PFL_SQL_HAS_NUMBER] =
         "SELECT 1 FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = r.host_id"
         " WHERE h.name = $1 AND r.orderer = $2 AND r.order_name = $3 AND r.incarnation = $4"

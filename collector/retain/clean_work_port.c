@@ -519,20 +519,26 @@ static void note_tombstones(struct pfl_clean *self)
 static void forget(struct pfl_clean *self)
 {
     uint64_t now = self->now_unix_ns;
-    uint64_t count;
+    uint64_t count = 0;
+    uint64_t runs = 0;
     int rc = 0;
 
-    if (self->cycles++ % SWEEP_EVERY == 0) {
+    if (self->cycles % SWEEP_EVERY == 0) {
         rc = pfl_index_forget(self->conf.index,
                               now > PFL_CLEAN_FORGET_NS ? now - PFL_CLEAN_FORGET_NS : 0, &count);
         if (rc == 0)
             rc = pfl_index_forget_runs(
-                self->conf.index, now > PFL_CLEAN_RUNS_NS ? now - PFL_CLEAN_RUNS_NS : 0, &count);
+                self->conf.index, now > PFL_CLEAN_RUNS_NS ? now - PFL_CLEAN_RUNS_NS : 0, &runs);
     }
+    if (rc != 0) {
+        give_up_index(self);
+        return;
+    }
+    if (count >= PFL_INDEX_FORGET_MAX || runs >= PFL_INDEX_FORGET_MAX)
+        return; /* again: others have the index in between */
+    self->cycles++;
     self->phase = PHASE_LIVE_LIST;
     self->steps = 0;
-    if (rc != 0)
-        give_up_index(self);
 }
 
 /* ---- live traces whose object is missing ---- */

@@ -813,6 +813,8 @@ int index_cases_run(const struct index_cases_engine *of)
         CASE(a_lost_trace_is_a_hole_until_it_is_found),
         CASE(a_host_has_bounds_in_the_index),
         CASE(runs_of_which_nothing_is_left_are_forgotten),
+        CASE(a_transaction_forgets_a_bounded_number),
+        CASE(leases_that_nobody_holds_are_forgotten),
         CASE(the_clock_is_the_noted_one_or_that_of_the_newest_trace),
         CASE(an_order_has_a_generation),
         CASE(removed_orders_leave_a_generation_and_no_rows),

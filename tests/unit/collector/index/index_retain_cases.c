@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "collector/index/index_impl.h"
 #include "tests/unit/collector/index/index_cases_impl.h"
 
 #define S  UINT64_C(1000000000)
@@ -399,6 +400,78 @@ void runs_of_which_nothing_is_left_are_forgotten(void **state)
     assert_int_equal(count, 3); /* the run, the host, the kind */
     (void)put(&(struct what){"a", "cpu", "x", NULL, 2, 1, T0});
     assert_int_equal(list_kinds().len, 1);
+}
+
+static void script(const char *text)
+{
+    struct pfl_sql *sql = index_cases_get()->sql;
+
+    if (sql->engine->script(sql, text) != 0)
+        fail_msg("%s", sql->why);
+}
+
+static uint64_t forget(int (*forget_some)(struct pfl_index *, uint64_t, uint64_t *))
+{
+    uint64_t count = 0;
+
+    assert_int_equal(forget_some(index_cases_get(), T0, &count), 0);
+    return count;
+}
+
+/* What a fleet leaves behind after a purge: one transaction for all of it stalls the collectors. */
+void a_transaction_forgets_a_bounded_number(void **state)
+{
+#define MANY "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5003) "
+    (void)state;
+    script("INSERT INTO host(id, name) VALUES(1, 'h');"
+           "INSERT INTO run(id, host_id, orderer, order_name, incarnation, kind_id)"
+           " VALUES(100000, 1, 'me', 'cpu', 'r', 1)");
+    script(
+        MANY
+        "INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state,"
+        " begin_ns, end_ns, bytes, object_key, collector, generation, changed_ns,"
+        " stored_ns) SELECT 'gone' || i, 100000, 1, i, i, 0, 0, 3 + i % 2, 5, 6, 1, '', '', 0, 9,"
+        " 9 FROM n");
+    assert_int_equal(forget(pfl_index_forget), PFL_INDEX_FORGET_MAX);
+    assert_int_equal(forget(pfl_index_forget_runs), 0);
+    script(MANY "INSERT INTO deletion(at_ns, segment_id, host, orderer, order_name, number, bytes,"
+                " who, reason) SELECT i, 'x', 'h', 'me', 'cpu', i, 1, 'me', '' FROM n");
+    assert_int_equal(forget(pfl_index_forget), 3 + PFL_INDEX_FORGET_MAX);
+    assert_int_equal(forget(pfl_index_forget), 3);
+    assert_int_equal(forget(pfl_index_forget), 0);
+    script(MANY "INSERT INTO run(host_id, orderer, order_name, incarnation, kind_id)"
+                " SELECT 1, 'me', 'cpu', 'r' || i, 1 FROM n");
+    assert_int_equal(forget(pfl_index_forget_runs), PFL_INDEX_FORGET_MAX);
+    assert_int_equal(forget(pfl_index_forget_runs), 4 + 1); /* with the first, and the host */
+    assert_int_equal(forget(pfl_index_forget_runs), 0);
+#undef MANY
+}
+
+static bool has_lease(struct pfl_index *index, const char *host)
+{
+    bool is_held = false;
+
+    assert_int_equal(pfl_index_lease(index, host, &is_held), 0);
+    return is_held;
+}
+
+void leases_that_nobody_holds_are_forgotten(void **state)
+{
+    struct pfl_index_leases leases = {.all = 0};
+
+    (void)state;
+    script("INSERT INTO host(id, name) VALUES(1, 'gone');"
+           "INSERT INTO host(id, name, bytes) VALUES(2, 'here', 10);"
+           "INSERT INTO lease(name, collector, generation) VALUES('old', 'c0', 1)");
+    assert_true(has_lease(index_cases_get(), "gone"));
+    assert_true(has_lease(index_cases_get(), "here"));
+    assert_true(has_lease(index_cases_get(), "/clean"));
+    assert_true(has_lease(index_cases_get(), "new")); /* nothing of it was stored yet */
+    assert_int_equal(pfl_index_beat(index_cases_get()), 0);
+    assert_int_equal(forget(pfl_index_forget_runs), 3); /* the host, its lease, and "old" */
+    assert_int_equal(pfl_index_count_leases(index_cases_get(), &leases), 0);
+    assert_int_equal(leases.own, 3);
+    assert_int_equal(forget(pfl_index_forget_runs), 0);
 }
 
 static uint64_t get_clock(void)

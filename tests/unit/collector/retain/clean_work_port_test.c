@@ -23,6 +23,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "collector/index/index_impl.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/collector/retain/store_world.h"
 
@@ -341,6 +342,31 @@ static void what_puts_left_is_removed(void **state)
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
+static bool on_any_deleted(void *user, const struct pfl_index_deleted *deleted)
+{
+    (void)deleted;
+    ++*(unsigned *)user;
+    return true;
+}
+
+/* In several transactions, but in one cycle. */
+static void all_that_is_due_is_forgotten(void **state)
+{
+    static const char many[] =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001) INSERT"
+        " INTO deletion(at_ns, segment_id, host, orderer, order_name, number, bytes, who, reason)"
+        " SELECT i, 'x', 'h', 'me', 'cpu', i, 1, 'me', '' FROM n";
+    struct pfl_keep_rules rules = no_rules();
+    struct pfl_sql *sql = w.index->sql;
+    unsigned left = 0;
+
+    (void)state;
+    assert_int_equal(sql->engine->script(sql, many), 0);
+    (void)clean_once(&rules, T0, NULL);
+    assert_int_equal(pfl_index_list_deleted(w.index, 0, on_any_deleted, &left), 0);
+    assert_int_equal(left, 0);
+}
+
 static void one_of_those_that_share_an_index_cleans(void **state)
 {
     struct store_world other = w;
@@ -639,6 +665,7 @@ int main(void)
         CASE(a_missing_object_is_reported_and_found_again),
         CASE(orphans_go_after_the_grace_and_whole_traces_stay),
         CASE(what_puts_left_is_removed),
+        CASE(all_that_is_due_is_forgotten),
         CASE(one_of_those_that_share_an_index_cleans),
         CASE(a_jump_before_a_restart_deletes_nothing_for_a_day),
         CASE(a_clock_that_is_right_again_holds_at_once),
