@@ -343,6 +343,16 @@ PFL_MUST_USE int pfl_index_pause_order(struct pfl_index *self, const char *order
  * generation. PFL_ENOENT. */
 PFL_MUST_USE int pfl_index_remove_order(struct pfl_index *self, const char *orderer,
                                         const char *name);
+struct pfl_index_order_query {
+    const char *from_orderer; /* the page begins with this order; "" in both: with the first */
+    const char *from_name;
+    uint64_t limit;
+};
+/* By orderer and name. */
+PFL_MUST_USE int pfl_index_list_orders_from(struct pfl_index *self,
+                                            const struct pfl_index_order_query *query,
+                                            pfl_index_on_order on_order, void *user);
+/* All of them. */
 PFL_MUST_USE int pfl_index_list_orders(struct pfl_index *self, pfl_index_on_order on_order,
                                        void *user);
 
@@ -361,10 +371,16 @@ struct pfl_index_state_of_order {
 PFL_MUST_USE int pfl_index_set_host_state(struct pfl_index *self, const char *host,
                                           const char *orderer,
                                           const struct pfl_index_state_of_order *of);
-/* Of all hosts; `name` NULL: of all orders. */
-PFL_MUST_USE int pfl_index_list_host_states(struct pfl_index *self, const char *orderer,
-                                            const char *name, pfl_index_on_host_state on_state,
-                                            void *user);
+struct pfl_index_host_state_query {
+    const char *orderer;
+    const char *name;
+    const char *after_host; /* the page begins behind it; "": with the first */
+    uint64_t limit;
+};
+/* What hosts say of an order, by host. */
+PFL_MUST_USE int pfl_index_list_host_states(struct pfl_index *self,
+                                            const struct pfl_index_host_state_query *query,
+                                            pfl_index_on_host_state on_state, void *user);
 
 /* The state of an order's schedule (pfl_schedule_save). `version`: 0 for the first; PFL_EEXIST:
  * another collector saved one since that version, so read it again. */

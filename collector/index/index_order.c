@@ -118,13 +118,25 @@ static bool on_order_row(void *user, const struct pfl_sql_row *row)
     return list->on_order(list->user, &order);
 }
 
-int pfl_index_list_orders(struct pfl_index *self, pfl_index_on_order on_order, void *user)
+int pfl_index_list_orders_from(struct pfl_index *self, const struct pfl_index_order_query *query,
+                               pfl_index_on_order on_order, void *user)
 {
     struct list list = {.on_order = on_order, .user = user};
-    struct pfl_sql_call call = {
-        .statement = PFL_SQL_LIST_ORDERS, .on_row = on_order_row, .user = &list};
+    struct pfl_sql_call call = {PFL_SQL_LIST_ORDERS,
+                                PFL_INDEX_PARAMS(pfl_sql_text(query->from_orderer),
+                                                 pfl_sql_text(query->from_name),
+                                                 pfl_sql_int(query->limit)),
+                                on_order_row, &list, 0};
 
     return pfl_index_run(self, &call);
+}
+
+int pfl_index_list_orders(struct pfl_index *self, pfl_index_on_order on_order, void *user)
+{
+    const struct pfl_index_order_query all = {
+        .from_orderer = "", .from_name = "", .limit = UINT64_MAX};
+
+    return pfl_index_list_orders_from(self, &all, on_order, user);
 }
 
 /* -- what hosts say -- */
@@ -168,18 +180,18 @@ static bool on_state_row(void *user, const struct pfl_sql_row *row)
     return list->on_state(list->user, &state);
 }
 
-int pfl_index_list_host_states(struct pfl_index *self, const char *orderer, const char *name,
+int pfl_index_list_host_states(struct pfl_index *self,
+                               const struct pfl_index_host_state_query *query,
                                pfl_index_on_host_state on_state, void *user)
 {
     struct list list = {.on_state = on_state, .user = user};
     struct pfl_sql_call call = {
         PFL_SQL_LIST_HOST_STATES,
-        PFL_INDEX_PARAMS(pfl_sql_text(orderer), pfl_sql_text(name != NULL ? name : "")),
+        PFL_INDEX_PARAMS(pfl_sql_text(query->orderer), pfl_sql_text(query->name),
+                         pfl_sql_text(query->after_host), pfl_sql_int(query->limit)),
         on_state_row, &list, 0};
-    int rc = pfl_index_check_name(self, "the orderer", orderer);
+    int rc = check_order(self, query->orderer, query->name);
 
-    if (rc == 0)
-        rc = pfl_index_check_name(self, "the order", name);
     return rc != 0 ? rc : pfl_index_run(self, &call);
 }
 

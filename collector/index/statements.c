@@ -236,7 +236,8 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_FORGET_ORDERS] = "DELETE FROM orders WHERE orderer = $1 AND is_removed = 1"
                               " AND name <> ''",
     [PFL_SQL_LIST_ORDERS] = "SELECT orderer, name, generation, is_paused, definition FROM orders"
-                            " WHERE is_removed = 0 ORDER BY orderer, name",
+                            " WHERE is_removed = 0 AND (orderer, name) >= ($1, $2)"
+                            " ORDER BY orderer, name LIMIT $3",
     [PFL_SQL_SET_HOST_STATE] =
         "INSERT INTO host_state(host, orderer, name, state) VALUES($1, $2, $3, $4)"
         " ON CONFLICT(orderer, name, host) DO UPDATE SET state = excluded.state",
@@ -244,8 +245,8 @@ static const char *const statements[PFL_STATEMENTS] = {
                                   " AND name = $3",
     [PFL_SQL_REMOVE_HOST_STATES] = "DELETE FROM host_state WHERE orderer = $1 AND name = $2",
     [PFL_SQL_LIST_HOST_STATES] = "SELECT host, orderer, name, state FROM host_state"
-                                 " WHERE orderer = $1 AND ($2 = '' OR name = $2)"
-                                 " ORDER BY name, host",
+                                 " WHERE orderer = $1 AND name = $2 AND host > $3"
+                                 " ORDER BY host LIMIT $4",
     [PFL_SQL_ADD_ROUNDS] = "INSERT INTO rounds(orderer, name, version, state) VALUES($1, $2, 1, $3)"
                            " ON CONFLICT DO NOTHING",
     [PFL_SQL_SET_ROUNDS] = "UPDATE rounds SET version = version + 1, state = $4"

@@ -426,6 +426,11 @@ static bool is_wanted(const struct pfl_job *j, const struct pfl_index_order *ord
            (strcmp(q->name, order->name) == 0 && strcmp(orderer, order->orderer) == 0);
 }
 
+bool pfl_job_is_at(const struct pfl_job *self, const char *orderer, const char *order)
+{
+    return strcmp(self->after.orderer, orderer) == 0 && strcmp(self->after.order, order) == 0;
+}
+
 /* The order as it is; in a list of all without its config, which may be large. */
 static void write_order(struct pfl_writer *w, const struct pfl_index_order *order, bool is_whole)
 {
@@ -448,7 +453,8 @@ bool pfl_job_add_order(void *user, const struct pfl_index_order *order)
     struct pfl_writer w = pfl_writer_of(j->page + j->page_len, room_of(j));
     struct pfl_writer len;
 
-    if (!is_wanted(j, order) || j->seen++ < j->skip)
+    j->seen++;
+    if (!is_wanted(j, order) || (!j->is_inside && pfl_job_is_at(j, order->orderer, order->name)))
         return true;
     pfl_writer_u32(&w, (uint32_t)strlen(order->orderer));
     pfl_writer_bytes(&w, order->orderer, strlen(order->orderer));
@@ -458,6 +464,7 @@ bool pfl_job_add_order(void *user, const struct pfl_index_order *order)
     len = w;
     pfl_writer_u32(&w, 0);
     write_order(&w, order, is_whole);
+    j->is_cut = w.failed;
     if (w.failed)
         return false;
     pfl_writer_u32(&len, (uint32_t)(len.left - sizeof(uint32_t) - w.left));
@@ -486,6 +493,7 @@ bool pfl_job_add_state(void *user, const struct pfl_index_host_state *state)
     struct pfl_job *j = user;
     struct pfl_writer w = pfl_writer_of(j->extra + j->extra_len, j->extra_room - j->extra_len);
 
+    j->seen++;
     pfl_writer_u32(&w, (uint32_t)j->page_pos); /* the end of its order */
     pfl_writer_u32(&w, (uint32_t)strlen(state->host));
     pfl_writer_bytes(&w, state->host, strlen(state->host));
@@ -495,6 +503,7 @@ bool pfl_job_add_state(void *user, const struct pfl_index_host_state *state)
     if (w.failed)
         return false;
     j->extra_len = j->extra_room - w.left;
+    copy_name(j->after.host, state->host);
     return true;
 }
 

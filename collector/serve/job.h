@@ -25,7 +25,8 @@
 #define PFL_JOB_ORDERS_BYTES     (448u << 10) /* the same of orders; of what hosts say of them */
 #define PFL_JOB_LINK_BYTES       4096u
 #define PFL_JOB_ROW_BYTES        (PFL_INDEX_SEGMENT_BYTES + 2048u) /* at most */
-#define PFL_JOB_RUNS_MAX         512u                              /* that are read in one step */
+#define PFL_JOB_ORDERS_STEP      32u         /* orders, and hosts of one, of one call */
+#define PFL_JOB_RUNS_MAX         512u        /* that are read in one step */
 #define PFL_JOB_HASH_BYTES       (16u << 20) /* read of an object in one step */
 #define PFL_JOB_CHANGES          32u         /* traces that are changed in one step */
 #define PFL_JOB_REPLY_BYTES      (1u << 20)  /* at most, with its prefix */
@@ -60,7 +61,7 @@ struct pfl_job_trace {
     struct pfl_span stored; /* perfleet.StoredTrace, serialized; in the page */
 };
 
-/* A run in the index. */
+/* A run in the index, or an order. */
 struct pfl_job_place {
     char host[PFL_INDEX_NAME_BYTES];
     char incarnation[PFL_INDEX_NAME_BYTES];
@@ -90,11 +91,12 @@ struct pfl_job {
     size_t extra_room;
     size_t extra_len;
     struct pfl_index_cursor cursor; /* of FIND; empty: from the first */
-    struct pfl_job_place after;     /* of RUNS; empty: from the first */
+    struct pfl_job_place after;     /* of RUNS and ORDERS; empty: from the first */
+    bool is_inside;                 /* of ORDERS: its order has further hosts, behind its host */
     size_t next_id;                 /* of FIND by ids */
     uint64_t rows_left;             /* of the query's limit */
     uint64_t rows;                  /* of this page */
-    bool is_cut;                    /* ORDERS: `extra` had no room for the last one */
+    bool is_cut;                    /* ORDERS: there was no room for the last one */
     bool is_over;                   /* FIND, RUNS, ORDERS: there are no more */
     struct pfl_job_trace trace;     /* the current one */
     uint64_t offset;                /* of READ and HASH */
@@ -103,8 +105,7 @@ struct pfl_job {
     struct pfl_sha256 *hash;        /* owned by the shell */
     uint64_t changed;
     uint64_t pinned; /* not removed, as they are pinned */
-    uint64_t skip;   /* of ORDERS: so many were replied */
-    uint64_t seen;   /* in this step */
+    uint64_t seen;   /* rows of the index, of the last call */
 
     /* The state machine's own. */
     enum pfl_job_step step;
@@ -151,6 +152,8 @@ bool pfl_job_next_trace(struct pfl_job *self);
 bool pfl_job_take_trace(void *user, const struct pfl_index_row *row);
 bool pfl_job_add_run(void *user, const struct pfl_index_run *run);
 bool pfl_job_add_order(void *user, const struct pfl_index_order *order);
+/* Whether `after` is this order. */
+bool pfl_job_is_at(const struct pfl_job *self, const char *orderer, const char *order);
 /* To `extra`, as one of the order that pfl_job_next_order gave last. */
 bool pfl_job_add_state(void *user, const struct pfl_index_host_state *state);
 struct pfl_job_order {

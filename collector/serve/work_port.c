@@ -112,45 +112,84 @@ static int list_runs(struct pfl_job *j, struct pfl_index *index)
     return rc == PFL_ECLOSED ? 0 : rc;
 }
 
-/* What hosts say of each order of the page; orders for which there is no room are left for the
- * next reply, if they are not the first. */
+/* Behind `after.host`, as many as there is room for. */
+static int list_states_of(struct pfl_job *j, struct pfl_index *index,
+                          const struct pfl_job_order *order)
+{
+    char host[PFL_INDEX_NAME_BYTES]; /* `after` moves with each row */
+    const struct pfl_index_host_state_query query = {.orderer = order->orderer,
+                                                     .name = order->name,
+                                                     .after_host = host,
+                                                     .limit = PFL_JOB_ORDERS_STEP};
+    int rc;
+
+    do {
+        memcpy(host, j->after.host, sizeof(host));
+        j->is_cut = false;
+        j->seen = 0;
+        rc = pfl_index_list_host_states(index, &query, pfl_job_add_state, j);
+        rc = rc == PFL_ECLOSED ? 0 : rc;
+    } while (rc == 0 && !j->is_cut && j->seen == PFL_JOB_ORDERS_STEP);
+    return rc;
+}
+
+/* The page ends behind its n-th order. */
+static void cut_orders(struct pfl_job *j, size_t page_len, uint64_t n)
+{
+    j->page_len = page_len;
+    j->rows = n;
+    j->is_over = false;
+}
+
+/* What hosts say of each order of the page. An order whose hosts have no room is left for the next
+ * reply; if it is the first one, its further hosts are. */
 static int list_states(struct pfl_job *j, struct pfl_index *index)
 {
     struct pfl_job_order order;
     size_t begin = 0;
-    uint64_t n = 0;
     int rc = 0;
 
     j->page_pos = j->extra_len = 0;
-    j->is_cut = false;
-    while (rc == 0 && pfl_job_next_order(j, &order)) {
+    for (uint64_t n = 0; rc == 0 && pfl_job_next_order(j, &order); n++) {
         size_t extra_len = j->extra_len;
 
-        rc = pfl_index_list_host_states(index, order.orderer, order.name, pfl_job_add_state, j);
-        rc = rc == PFL_ECLOSED ? 0 : rc;
+        if (!j->is_inside || !pfl_job_is_at(j, order.orderer, order.name))
+            j->after.host[0] = '\0';
+        rc = list_states_of(j, index, &order);
         if (j->is_cut && n != 0) {
             j->extra_len = extra_len;
-            j->page_len = begin;
-            j->rows = n;
-            j->is_over = false;
-            break;
+            cut_orders(j, begin, n);
+            return rc;
         }
+        j->is_inside = j->is_cut;
+        memcpy(j->after.orderer, order.orderer, sizeof(order.orderer));
+        memcpy(j->after.order, order.name, sizeof(order.name));
         begin = j->page_pos;
-        n++;
+        if (j->is_cut)
+            cut_orders(j, begin, 1);
     }
     return rc;
 }
 
 static int list_orders(struct pfl_job *j, struct pfl_index *index)
 {
+    const Perfleet__CollectorRequest__OrderRef *q = j->ask.order;
+    const bool is_one = q->name != NULL && q->name[0] != '\0';
+    const bool is_own = q->orderer == NULL || q->orderer[0] == '\0';
+    const struct pfl_job_place after = j->after; /* it moves with each row */
+    const struct pfl_index_order_query query = {.from_orderer = !is_one  ? after.orderer
+                                                                : is_own ? j->operator_name
+                                                                         : q->orderer,
+                                                .from_name = is_one ? q->name : after.order,
+                                                .limit = is_one ? 1 : PFL_JOB_ORDERS_STEP};
     int rc;
 
     j->page_len = j->rows = j->seen = 0;
-    rc = pfl_index_list_orders(index, pfl_job_add_order, j);
-    j->is_over = j->seen == j->skip + j->rows;
+    j->is_cut = false;
+    rc = pfl_index_list_orders_from(index, &query, pfl_job_add_order, j);
+    j->is_over = !j->is_cut && (is_one || j->seen < PFL_JOB_ORDERS_STEP);
     if (rc == 0 || rc == PFL_ECLOSED)
         rc = list_states(j, index);
-    j->skip += j->rows;
     return rc;
 }
 

@@ -87,9 +87,7 @@ static int check(struct pfl_args *args)
 /* ---- the collector ---- */
 
 struct report {
-    const struct pfl_args *args;
-    struct pfl_buf out;
-    bool is_list;
+    struct pfl_order_table table;
     bool is_any;
     int rc;
 };
@@ -99,41 +97,43 @@ static void on_orders(void *user, const Perfleet__CollectorReply *reply)
     struct report *r = user;
 
     r->is_any = r->is_any || reply->n_order != 0;
-    if (r->rc != 0 || (reply->has_more && reply->n_order == 0))
-        return; /* it is still at work */
-    if (r->args->is_json)
-        r->rc = pfl_order_table_json(reply->order, reply->n_order, &r->out);
-    else if (r->is_list)
-        r->rc = pfl_order_table_list(reply->order, reply->n_order, &r->out);
-    for (size_t i = 0; r->rc == 0 && !r->args->is_json && !r->is_list && i < reply->n_order; i++)
-        r->rc = pfl_order_table_show(reply->order[i], &r->out);
+    for (size_t i = 0; r->rc == 0 && i < reply->n_order; i++)
+        r->rc = pfl_order_table_add(&r->table, reply->order[i]);
 }
 
 /* Opens, asks once, closes; prints what came. */
 static int ask(struct pfl_args *args, Perfleet__CollectorRequest *request, bool is_report,
                bool is_list)
 {
-    struct report report = {.args = args, .is_list = is_list};
+    enum pfl_order_table_form form = args->is_json ? PFL_ORDER_TABLE_JSON
+                                     : is_list     ? PFL_ORDER_TABLE_LIST
+                                                   : PFL_ORDER_TABLE_SHOW;
+    struct report report = {.rc = 0};
     struct pfl_collector_session session;
+    struct pfl_buf out;
     int code = pfl_collector_session_open(&session, args);
 
     if (code != PFL_EXIT_OK)
         return code;
-    pfl_buf_init(&report.out, OUTPUT_MAX_BYTES);
+    pfl_buf_init(&out, OUTPUT_MAX_BYTES);
+    pfl_order_table_init(&report.table, form, &out);
     code = pfl_collector_session_ask(&session, request, is_report ? on_orders : NULL, &report);
+    if (code == PFL_EXIT_OK && is_report && report.rc == 0)
+        report.rc = pfl_order_table_end(&report.table);
     if (code == PFL_EXIT_OK && report.rc != 0) {
         pfl_cmd_error("%s", pfl_err_str(report.rc));
         code = PFL_EXIT_NOTHING;
     }
     if (code == PFL_EXIT_OK)
-        pfl_cmd_print(args, pfl_buf_get(&report.out), stdout);
+        pfl_cmd_print(args, pfl_buf_get(&out), stdout);
     if (code == PFL_EXIT_OK && is_report && !is_list && !report.is_any) {
         pfl_cmd_error("there is no order %s%s; perfleet order list shows all",
                       pfl_log_quote_str(args->words[1]),
                       strchr(args->words[1], '/') == NULL ? " of yours" : "");
         code = PFL_EXIT_NOTHING;
     }
-    pfl_buf_fini(&report.out);
+    pfl_order_table_fini(&report.table);
+    pfl_buf_fini(&out);
     pfl_collector_session_close(&session);
     return code;
 }

@@ -3,12 +3,13 @@
 #include "consumer/report/order_table.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "consumer/text.h"
 #include "proto/order/order.h"
 
-#define TEXT_BYTES 256u
+#define NAMES_BYTES 4096u /* of an order and its orderer, from a peer */
 
 static const char *when_of(const Perfleet__OrderStatus *s)
 {
@@ -32,39 +33,51 @@ static const char *state_name(const Perfleet__HostOrderState *state)
                                                                      : "?";
 }
 
-static size_t count_state(const Perfleet__OrderStatus *s, Perfleet__HostOrderState__State state)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < s->n_host; i++)
-        n += s->host[i]->state != NULL && s->host[i]->state->state == state;
-    return n;
-}
-
 static const char *name_of(const Perfleet__OrderStatus *s)
 {
     return s->order != NULL && s->order->name != NULL ? s->order->name : "";
 }
 
-int pfl_order_table_list(Perfleet__OrderStatus *const *orders, size_t len, struct pfl_buf *out)
+static bool has_state(const Perfleet__OrderStatus__Host *h, Perfleet__HostOrderState__State state)
+{
+    return h->state != NULL && h->state->state == state;
+}
+
+/* ---- a list ---- */
+
+static int begin_line(struct pfl_order_table *t, const Perfleet__OrderStatus *s)
 {
     int rc = 0;
 
-    if (len == 0)
-        return pfl_text_add(out, "no orders\n");
-    rc = pfl_text_add(out, "%-24s %-16s %-11s %6s %8s %8s\n", "NAME", "ORDERER", "WHEN", "HOSTS",
-                      "RUNNING", "REFUSED");
-    for (size_t i = 0; rc == 0 && i < len; i++) {
-        const Perfleet__OrderStatus *s = orders[i];
-
-        rc = pfl_text_add(out, "%-24s %-16s %-11s %6zu %8zu %8zu%s\n", pfl_text_name(name_of(s)),
-                          pfl_text_name(s->orderer), when_of(s), s->n_host,
-                          count_state(s, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING),
-                          count_state(s, PERFLEET__HOST_ORDER_STATE__STATE__REFUSED),
-                          s->order != NULL && s->order->paused ? "  paused" : "");
-    }
+    if (t->orders == 0)
+        rc = pfl_text_add(t->out, "%-24s %-16s %-11s %6s %8s %8s\n", "NAME", "ORDERER", "WHEN",
+                          "HOSTS", "RUNNING", "REFUSED");
+    t->running = t->refused = 0;
+    t->is_paused = s->order != NULL && s->order->paused;
+    pfl_buf_clear(&t->begun);
+    if (rc == 0)
+        rc = pfl_text_add(&t->begun, "%-24s %-16s %-11s", pfl_text_name(name_of(s)),
+                          pfl_text_name(s->orderer), when_of(s));
     return rc;
 }
+
+static int end_line(struct pfl_order_table *t)
+{
+    struct pfl_span begun = pfl_buf_get(&t->begun);
+    int rc = pfl_buf_append(t->out, begun.data, begun.len);
+
+    return rc != 0 ? rc
+                   : pfl_text_add(t->out, " %6zu %8zu %8zu%s\n", t->n_host, t->running, t->refused,
+                                  t->is_paused ? "  paused" : "");
+}
+
+static void count_host(struct pfl_order_table *t, const Perfleet__OrderStatus__Host *h)
+{
+    t->running += has_state(h, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
+    t->refused += has_state(h, PERFLEET__HOST_ORDER_STATE__STATE__REFUSED);
+}
+
+/* ---- one order ---- */
 
 static int show_host(const Perfleet__OrderStatus__Host *h, struct pfl_buf *out)
 {
@@ -81,19 +94,14 @@ static int show_host(const Perfleet__OrderStatus__Host *h, struct pfl_buf *out)
     return rc == 0 ? pfl_text_add(out, "\n") : rc;
 }
 
-int pfl_order_table_show(const Perfleet__OrderStatus *order, struct pfl_buf *out)
+static int show_order(const Perfleet__OrderStatus *s, struct pfl_buf *out)
 {
-    int rc =
-        pfl_text_add(out, "%s of %s: %s, generation %" PRIu32 "%s\n", pfl_text_name(name_of(order)),
-                     pfl_text_name(order->orderer), when_of(order), order->generation,
-                     order->order != NULL && order->order->paused ? ", paused" : "");
-
-    for (size_t i = 0; rc == 0 && i < order->n_host; i++)
-        rc = show_host(order->host[i], out);
-    if (rc == 0 && order->n_host == 0)
-        rc = pfl_text_add(out, "  no host has it\n");
-    return rc;
+    return pfl_text_add(out, "%s of %s: %s, generation %" PRIu32 "%s\n", pfl_text_name(name_of(s)),
+                        pfl_text_name(s->orderer), when_of(s), s->generation,
+                        s->order != NULL && s->order->paused ? ", paused" : "");
 }
+
+/* ---- JSON ---- */
 
 static json_t *host_json(const Perfleet__OrderStatus__Host *h)
 {
@@ -112,24 +120,115 @@ static json_t *host_json(const Perfleet__OrderStatus__Host *h)
     return out;
 }
 
-int pfl_order_table_json(Perfleet__OrderStatus *const *orders, size_t len, struct pfl_buf *out)
+static void begin_json(struct pfl_order_table *t, const Perfleet__OrderStatus *s)
 {
-    json_t *list = json_array();
+    json_t *order = json_object();
 
-    for (size_t i = 0; i < len; i++) {
-        const Perfleet__OrderStatus *s = orders[i];
-        json_t *order = json_object();
-        json_t *hosts = json_array();
+    t->hosts = json_array();
+    json_object_set_new(order, "name", pfl_text_json_peer(name_of(s)));
+    json_object_set_new(order, "orderer", pfl_text_json_peer(s->orderer));
+    json_object_set_new(order, "when", json_string(when_of(s)));
+    pfl_text_json_number(order, "generation", s->generation);
+    json_object_set_new(order, "paused", json_boolean(s->order != NULL && s->order->paused));
+    json_object_set_new(order, "hosts", t->hosts);
+    json_array_append_new(t->list, order);
+}
 
-        json_object_set_new(order, "name", pfl_text_json_peer(name_of(s)));
-        json_object_set_new(order, "orderer", pfl_text_json_peer(s->orderer));
-        json_object_set_new(order, "when", json_string(when_of(s)));
-        pfl_text_json_number(order, "generation", s->generation);
-        json_object_set_new(order, "paused", json_boolean(s->order != NULL && s->order->paused));
-        for (size_t k = 0; k < s->n_host; k++)
-            json_array_append_new(hosts, host_json(s->host[k]));
-        json_object_set_new(order, "hosts", hosts);
-        json_array_append_new(list, order);
+/* ---- the parts ---- */
+
+void pfl_order_table_init(struct pfl_order_table *self, enum pfl_order_table_form form,
+                          struct pfl_buf *out)
+{
+    *self = (struct pfl_order_table){.form = form, .out = out};
+    pfl_buf_init(&self->begun, NAMES_BYTES);
+    pfl_buf_init(&self->last, NAMES_BYTES);
+    if (form == PFL_ORDER_TABLE_JSON)
+        self->list = json_array();
+}
+
+void pfl_order_table_fini(struct pfl_order_table *self)
+{
+    pfl_buf_fini(&self->begun);
+    pfl_buf_fini(&self->last);
+    json_decref(self->list);
+    self->list = self->hosts = NULL;
+}
+
+/* Of the order before. */
+static int end_order(struct pfl_order_table *t)
+{
+    if (t->orders != 0 && t->form == PFL_ORDER_TABLE_LIST)
+        return end_line(t);
+    if (t->orders != 0 && t->form == PFL_ORDER_TABLE_SHOW && t->n_host == 0)
+        return pfl_text_add(t->out, "  no host has it\n");
+    return 0;
+}
+
+static int begin_order(struct pfl_order_table *t, const Perfleet__OrderStatus *s)
+{
+    int rc = end_order(t);
+
+    t->n_host = 0;
+    if (rc == 0 && t->form == PFL_ORDER_TABLE_LIST)
+        rc = begin_line(t, s);
+    else if (rc == 0 && t->form == PFL_ORDER_TABLE_SHOW)
+        rc = show_order(s, t->out);
+    else if (rc == 0)
+        begin_json(t, s);
+    t->orders++;
+    return rc;
+}
+
+/* Whether it is the one before; remembers it. */
+static int compare(struct pfl_order_table *t, const Perfleet__OrderStatus *s, bool *ret_is_same)
+{
+    const char *orderer = s->orderer != NULL ? s->orderer : "";
+    size_t orderer_len = strlen(orderer) + 1;
+    size_t len = orderer_len + strlen(name_of(s));
+    struct pfl_span last = pfl_buf_get(&t->last);
+    int rc;
+
+    *ret_is_same = t->orders != 0 && last.len == len &&
+                   memcmp(last.data, orderer, orderer_len) == 0 &&
+                   memcmp(last.data + orderer_len, name_of(s), len - orderer_len) == 0;
+    if (*ret_is_same)
+        return 0;
+    pfl_buf_clear(&t->last);
+    rc = pfl_buf_append(&t->last, orderer, orderer_len);
+    return rc != 0 ? rc : pfl_buf_append(&t->last, name_of(s), len - orderer_len);
+}
+
+int pfl_order_table_add(struct pfl_order_table *self, const Perfleet__OrderStatus *order)
+{
+    bool is_same;
+    int rc = compare(self, order, &is_same);
+
+    if (rc == 0 && !is_same)
+        rc = begin_order(self, order);
+    self->n_host += order->n_host;
+    for (size_t i = 0; rc == 0 && i < order->n_host; i++) {
+        if (self->form == PFL_ORDER_TABLE_LIST)
+            count_host(self, order->host[i]);
+        else if (self->form == PFL_ORDER_TABLE_SHOW)
+            rc = show_host(order->host[i], self->out);
+        else
+            json_array_append_new(self->hosts, host_json(order->host[i]));
     }
-    return pfl_text_dump_json(list, out);
+    return rc;
+}
+
+int pfl_order_table_end(struct pfl_order_table *self)
+{
+    json_t *list = self->list;
+    int rc = end_order(self);
+
+    if (rc == 0 && self->orders == 0 && self->form == PFL_ORDER_TABLE_LIST)
+        rc = pfl_text_add(self->out, "no orders\n");
+    self->list = NULL;
+    if (rc == 0 && self->form == PFL_ORDER_TABLE_JSON)
+        rc = pfl_text_dump_json(list, self->out);
+    else
+        json_decref(list);
+    pfl_order_table_fini(self);
+    return rc;
 }

@@ -3,15 +3,41 @@
 #ifndef PFL_CONSUMER_ORDER_TABLE_H
 #define PFL_CONSUMER_ORDER_TABLE_H
 
+#include <stdbool.h>
+
+#include <jansson.h>
+
 #include "base/buf.h"
 #include "perfleet/collector.pb-c.h"
 
-/* One line an order; PFL_ELIMIT, PFL_ENOMEM. */
-PFL_MUST_USE int pfl_order_table_list(Perfleet__OrderStatus *const *orders, size_t len,
-                                      struct pfl_buf *out);
-/* The order, and a line for each of its hosts. */
-PFL_MUST_USE int pfl_order_table_show(const Perfleet__OrderStatus *order, struct pfl_buf *out);
-PFL_MUST_USE int pfl_order_table_json(Perfleet__OrderStatus *const *orders, size_t len,
-                                      struct pfl_buf *out);
+enum pfl_order_table_form {
+    PFL_ORDER_TABLE_LIST, /* one line an order */
+    PFL_ORDER_TABLE_SHOW, /* the order, and a line for each of its hosts */
+    PFL_ORDER_TABLE_JSON,
+};
+
+/* Its fields are its own. One life: init, add, end or fini. */
+struct pfl_order_table {
+    enum pfl_order_table_form form;
+    struct pfl_buf *out;  /* borrowed until the end */
+    struct pfl_buf begun; /* LIST: the line of the last order, up to its counts */
+    struct pfl_buf last;  /* names the last order */
+    json_t *list;         /* owned; JSON */
+    json_t *hosts;        /* of the last order, borrowed from `list` */
+    size_t orders;
+    size_t n_host; /* of the last order, as the next two */
+    size_t running;
+    size_t refused;
+    bool is_paused;
+};
+
+void pfl_order_table_init(struct pfl_order_table *self, enum pfl_order_table_form form,
+                          struct pfl_buf *out);
+/* An order, or further hosts of the one before, which then has the same name and orderer.
+ * PFL_ELIMIT, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_order_table_add(struct pfl_order_table *self,
+                                     const Perfleet__OrderStatus *order);
+PFL_MUST_USE int pfl_order_table_end(struct pfl_order_table *self);
+void pfl_order_table_fini(struct pfl_order_table *self);
 
 #endif

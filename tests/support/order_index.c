@@ -56,6 +56,14 @@ static bool on_state(void *user, const struct pfl_index_host_state *state)
     return true;
 }
 
+static int list_states(struct pfl_index *index, const char *orderer, const char *name)
+{
+    const struct pfl_index_host_state_query query = {
+        .orderer = orderer, .name = name, .after_host = "", .limit = PFL_INDEX_LIMIT_MAX};
+
+    return pfl_index_list_host_states(index, &query, on_state, NULL);
+}
+
 static int run(struct pfl_index *index, const char *what, const char *orderer, const char *name)
 {
     if (strcmp(what, "put") == 0)
@@ -69,7 +77,7 @@ static int run(struct pfl_index *index, const char *what, const char *orderer, c
     if (strcmp(what, "resume") == 0)
         return pfl_index_pause_order(index, orderer, name, false);
     if (strcmp(what, "states") == 0)
-        return pfl_index_list_host_states(index, orderer, name, on_state, NULL);
+        return list_states(index, orderer, name);
     return PFL_EINVAL;
 }
 

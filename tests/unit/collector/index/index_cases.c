@@ -819,6 +819,7 @@ int index_cases_run(const struct index_cases_engine *of)
         CASE(an_order_has_a_generation),
         CASE(removed_orders_leave_a_generation_and_no_rows),
         CASE(what_hosts_say_of_orders_is_kept),
+        CASE(orders_and_their_hosts_come_in_pages),
         CASE(one_collector_saves_a_schedule_at_a_time),
         CASE(two_collectors_share_hosts),
         CASE(a_collector_that_stopped_has_no_leases),

@@ -12,6 +12,7 @@ unsigned index_cases_count(const char *table);
 void an_order_has_a_generation(void **state);
 void removed_orders_leave_a_generation_and_no_rows(void **state);
 void what_hosts_say_of_orders_is_kept(void **state);
+void orders_and_their_hosts_come_in_pages(void **state);
 void one_collector_saves_a_schedule_at_a_time(void **state);
 
 /* index_retain_cases.c */

@@ -106,10 +106,11 @@ static bool on_state(void *user, const struct pfl_index_host_state *state)
 
 static unsigned count_states(const char *name)
 {
+    const struct pfl_index_host_state_query query = {
+        .orderer = "me", .name = name, .after_host = "", .limit = 100};
     unsigned count = 0;
 
-    assert_int_equal(pfl_index_list_host_states(index_cases_get(), "me", name, on_state, &count),
-                     0);
+    assert_int_equal(pfl_index_list_host_states(index_cases_get(), &query, on_state, &count), 0);
     return count;
 }
 
@@ -130,12 +131,55 @@ void what_hosts_say_of_orders_is_kept(void **state)
     of.name = "mem";
     assert_int_equal(pfl_index_set_host_state(index_cases_get(), "b", "me", &of), 0);
     assert_int_equal(count_states("cpu"), 2);
-    assert_int_equal(count_states(NULL), 3);
+    assert_int_equal(count_states("mem"), 1);
     of = (struct pfl_index_state_of_order){"cpu", NULL};
     assert_int_equal(pfl_index_set_host_state(index_cases_get(), "a", "me", &of), 0);
     assert_int_equal(count_states("cpu"), 1);
     assert_int_equal(pfl_index_remove_order(index_cases_get(), "me", "cpu"), 0);
-    assert_int_equal(count_states(NULL), 1);
+    assert_int_equal(count_states("cpu"), 0);
+    assert_int_equal(count_states("mem"), 1);
+}
+
+static bool on_name(void *user, const struct pfl_index_order *order)
+{
+    (void)strcat(strcat(strcat((char *)user, order->orderer), order->name), " ");
+    return true;
+}
+
+static bool on_host(void *user, const struct pfl_index_host_state *state)
+{
+    (void)strcat(strcat((char *)user, state->host), " ");
+    return true;
+}
+
+void orders_and_their_hosts_come_in_pages(void **state)
+{
+    static const char *const names[][2] = {{"b", "1"}, {"a", "2"}, {"a", "1"}, {"c", "1"}};
+    Perfleet__HostOrderState says = PERFLEET__HOST_ORDER_STATE__INIT;
+    Perfleet__Order order = PERFLEET__ORDER__INIT;
+    const struct pfl_index_state_of_order of = {"1", &says};
+    struct pfl_index_order_query query = {.from_orderer = "a", .from_name = "2", .limit = 2};
+    struct pfl_index_host_state_query states = {
+        .orderer = "a", .name = "1", .after_host = "x", .limit = 2};
+    char text[64] = "";
+    uint32_t generation;
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        order.name = (char *)(uintptr_t)names[i][1];
+        assert_int_equal(pfl_index_put_order(index_cases_get(), names[i][0], &order, &generation),
+                         0);
+    }
+    assert_int_equal(pfl_index_list_orders_from(index_cases_get(), &query, on_name, text), 0);
+    assert_string_equal(text, "a2 b1 ");
+    for (const char *host = "zyxw"; *host != '\0'; host++) {
+        const char name[2] = {*host, '\0'};
+
+        assert_int_equal(pfl_index_set_host_state(index_cases_get(), name, "a", &of), 0);
+    }
+    text[0] = '\0';
+    assert_int_equal(pfl_index_list_host_states(index_cases_get(), &states, on_host, text), 0);
+    assert_string_equal(text, "y z ");
 }
 
 static void on_rounds(void *user, uint64_t version, struct pfl_span rounds)

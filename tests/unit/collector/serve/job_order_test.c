@@ -305,6 +305,109 @@ static void orders_with_much_to_say_come_in_parts(void **state)
     }
 }
 
+static void say_much(const char *prefix, unsigned len, const char *name)
+{
+    char host[16];
+
+    for (unsigned i = 0; i < len; i++) {
+        (void)snprintf(host, sizeof(host), "%s%02u", prefix, i);
+        world_know(host, prefix[0] == 'w' ? "role=web" : "role=db", true);
+        say(host, name, 60000);
+    }
+}
+
+/* The hosts web00 ... of an order, each once and in this order, in all replies. */
+static void assert_hosts(const char *name, unsigned len)
+{
+    unsigned n = 0;
+    char host[16];
+
+    for (size_t i = 0; i < world.replies_len; i++) {
+        for (size_t k = 0; k < world.replies[i]->n_order; k++) {
+            const Perfleet__OrderStatus *s = world.replies[i]->order[k];
+
+            for (size_t m = 0; strcmp(s->order->name, name) == 0 && m < s->n_host; m++) {
+                (void)snprintf(host, sizeof(host), "web%02u", n++);
+                assert_string_equal(s->host[m]->name, host);
+            }
+        }
+    }
+    assert_int_equal(n, len);
+}
+
+/* A reply has room for seven of its hosts. */
+static void an_order_with_much_to_say_comes_in_parts(void **state)
+{
+    (void)state;
+    put_order("o1");
+    put_order("o2");
+    put_order("o3");
+    say_much("web", 20, "o2");
+    for (unsigned i = 0; i < PFL_JOB_ORDERS_STEP + 8; i++) {
+        char host[16];
+
+        (void)snprintf(host, sizeof(host), "web%02u", i);
+        world_know(host, "role=web", false);
+        say(host, "o3", 1);
+    }
+    refer(SHOW, "o2");
+    assert_hosts("o2", 20);
+    refer(SHOW, "");
+    assert_hosts("o1", 0);
+    assert_hosts("o2", 20);
+    assert_hosts("o3", PFL_JOB_ORDERS_STEP + 8);
+}
+
+static void hosts_that_may_not_be_seen_hide_no_others(void **state)
+{
+    (void)state;
+    put_order("web");
+    say_much("db", 10, "web");
+    say_much("web", 2, "web");
+    refer(SHOW, "web");
+    assert_hosts("web", 2);
+}
+
+static void remove_while_it_is_listed(unsigned n)
+{
+    if (n == 2)
+        assert_int_equal(pfl_index_remove_order(world.engines.index, "ann", "o1"), 0);
+}
+
+static void an_order_that_is_removed_between_two_parts_ends(void **state)
+{
+    (void)state;
+    put_order("o1");
+    put_order("o2");
+    say_much("web", 20, "o1");
+    say_much("web", 3, "o2");
+    world.on_step = remove_while_it_is_listed;
+    refer(SHOW, "");
+    assert_hosts("o1", 7);
+    assert_hosts("o2", 3);
+}
+
+static void a_list_of_many_orders_has_each_once(void **state)
+{
+    unsigned n = 0;
+    char name[16];
+
+    (void)state;
+    for (unsigned i = 0; i < 40; i++) {
+        (void)snprintf(name, sizeof(name), "o%02u", i);
+        put_order(name);
+    }
+    put_anothers("o00");
+    refer(SHOW, "");
+    for (size_t i = 0; i < world.replies_len; i++) {
+        for (size_t k = 0; k < world.replies[i]->n_order; k++, n++) {
+            (void)snprintf(name, sizeof(name), "o%02u", n % 40);
+            assert_string_equal(world.replies[i]->order[k]->order->name, name);
+        }
+    }
+    assert_int_equal(n, 41);
+}
+
 static void without_the_right_no_order_is_put(void **state)
 {
     (void)state;
@@ -357,6 +460,10 @@ int main(void)
         CASE(an_operator_has_so_many_orders),
         CASE(hosts_of_an_order_are_those_that_may_be_seen),
         CASE(orders_with_much_to_say_come_in_parts),
+        CASE(an_order_with_much_to_say_comes_in_parts),
+        CASE(hosts_that_may_not_be_seen_hide_no_others),
+        CASE(an_order_that_is_removed_between_two_parts_ends),
+        CASE(a_list_of_many_orders_has_each_once),
         CASE(without_the_right_no_order_is_put),
         CASE(every_allocation_may_fail),
     };
