@@ -10,6 +10,8 @@
 #include "proto/unpack.h"
 #include "tests/unit/collector/index/index_cases_impl.h"
 
+#define TEXT_BYTES 64u
+
 struct orders {
     unsigned len;
     uint32_t generation;
@@ -140,15 +142,22 @@ void what_hosts_say_of_orders_is_kept(void **state)
     assert_int_equal(count_states("mem"), 1);
 }
 
+static void append(char *text, const char *first, const char *second)
+{
+    size_t len = strlen(text);
+
+    (void)snprintf(text + len, TEXT_BYTES - len, "%s%s ", first, second);
+}
+
 static bool on_name(void *user, const struct pfl_index_order *order)
 {
-    (void)strcat(strcat(strcat((char *)user, order->orderer), order->name), " ");
+    append(user, order->orderer, order->name);
     return true;
 }
 
 static bool on_host(void *user, const struct pfl_index_host_state *state)
 {
-    (void)strcat(strcat((char *)user, state->host), " ");
+    append(user, state->host, "");
     return true;
 }
 
@@ -161,7 +170,7 @@ void orders_and_their_hosts_come_in_pages(void **state)
     struct pfl_index_order_query query = {.from_orderer = "a", .from_name = "2", .limit = 2};
     struct pfl_index_host_state_query states = {
         .orderer = "a", .name = "1", .after_host = "x", .limit = 2};
-    char text[64] = "";
+    char text[TEXT_BYTES] = "";
     uint32_t generation;
 
     (void)state;
