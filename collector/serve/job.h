@@ -92,11 +92,11 @@ struct pfl_job {
     size_t extra_len;
     struct pfl_index_cursor cursor; /* of FIND; empty: from the first */
     struct pfl_job_place after;     /* of RUNS and ORDERS; empty: from the first */
-    bool is_inside;                 /* of ORDERS: its order has further hosts, behind its host */
     size_t next_id;                 /* of FIND by ids */
     uint64_t rows_left;             /* of the query's limit */
     uint64_t rows;                  /* of this page */
     bool is_cut;                    /* ORDERS: there was no room for the last one */
+    bool is_inside;                 /* ORDERS: the order of `after` has hosts behind its host */
     bool is_over;                   /* FIND, RUNS, ORDERS: there are no more */
     struct pfl_job_trace trace;     /* the current one */
     uint64_t offset;                /* of READ and HASH */

@@ -182,20 +182,19 @@ static int begin_order(struct pfl_order_table *t, const Perfleet__OrderStatus *s
 /* Whether it is the one before; remembers it. */
 static int compare(struct pfl_order_table *t, const Perfleet__OrderStatus *s, bool *ret_is_same)
 {
-    const char *orderer = s->orderer != NULL ? s->orderer : "";
-    size_t orderer_len = strlen(orderer) + 1;
-    size_t len = orderer_len + strlen(name_of(s));
-    struct pfl_span last = pfl_buf_get(&t->last);
+    const char *text = s->orderer != NULL ? s->orderer : "";
+    struct pfl_span orderer = pfl_span_of(text, strlen(text) + 1);
+    struct pfl_span name = pfl_span_of(name_of(s), strlen(name_of(s)));
+    struct pfl_reader last = pfl_reader_of(pfl_buf_get(&t->last));
     int rc;
 
-    *ret_is_same = t->orders != 0 && last.len == len &&
-                   memcmp(last.data, orderer, orderer_len) == 0 &&
-                   memcmp(last.data + orderer_len, name_of(s), len - orderer_len) == 0;
+    *ret_is_same = t->orders != 0 && pfl_span_eq(pfl_reader_bytes(&last, orderer.len), orderer) &&
+                   pfl_span_eq(pfl_reader_bytes(&last, last.left), name);
     if (*ret_is_same)
         return 0;
     pfl_buf_clear(&t->last);
-    rc = pfl_buf_append(&t->last, orderer, orderer_len);
-    return rc != 0 ? rc : pfl_buf_append(&t->last, name_of(s), len - orderer_len);
+    rc = pfl_buf_append(&t->last, orderer.data, orderer.len);
+    return rc != 0 ? rc : pfl_buf_append(&t->last, name.data, name.len);
 }
 
 int pfl_order_table_add(struct pfl_order_table *self, const Perfleet__OrderStatus *order)
