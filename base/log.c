@@ -158,9 +158,17 @@ static void emit(enum pfl_log_level level, const char *event, const char *text)
         write_line(level, event, text);
 }
 
-void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
+static void __attribute__((format(printf, 3, 0)))
+emit_args(enum pfl_log_level level, const char *event, const char *fmt, va_list ap)
 {
     char text[LINE_MAX_BYTES];
+
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    emit(level, event, text);
+}
+
+void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
+{
     va_list ap;
 
     if (level > max_level)
@@ -168,9 +176,19 @@ void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
     if (is_limited && !is_telling && !take_limited(event))
         return;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    emit_args(level, event, fmt, ap);
     va_end(ap);
-    emit(level, event, text);
+}
+
+void pfl_log_unlimited(enum pfl_log_level level, const char *event, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (level > max_level)
+        return;
+    va_start(ap, fmt);
+    emit_args(level, event, fmt, ap);
+    va_end(ap);
 }
 
 bool pfl_log_on_signal(int number)

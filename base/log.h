@@ -40,6 +40,10 @@ bool pfl_log_level_parse(const char *name, enum pfl_log_level *ret_level);
 void pfl_log(enum pfl_log_level level, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The same without pfl_log_limit_every_event: for lines of an audit, which the caller bounds. */
+void pfl_log_unlimited(enum pfl_log_level level, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
 #define pfl_log_error(...) pfl_log(PFL_LOG_ERROR, __VA_ARGS__)
 #define pfl_log_warn(...)  pfl_log(PFL_LOG_WARN, __VA_ARGS__)
 #define pfl_log_info(...)  pfl_log(PFL_LOG_INFO, __VA_ARGS__)

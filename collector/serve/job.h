@@ -103,6 +103,8 @@ struct pfl_job {
     uint64_t left;                  /* of READ */
     bool is_sound;                  /* of HASH, at the end: the bytes are what they were */
     struct pfl_sha256 *hash;        /* owned by the shell */
+    char changed_ids[PFL_JOB_CHANGES][PFL_INDEX_ID_BYTES]; /* of CHANGE: in this step */
+    unsigned changed_len;
     uint64_t changed;
     uint64_t pinned; /* not removed, as they are pinned */
     uint64_t seen;   /* rows of the index, of the last call */

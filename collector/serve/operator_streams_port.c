@@ -90,19 +90,43 @@ static const char *get_detail(const struct pfl_job *j)
     return j->ask.kind == PFL_ASK_GET ? j->request->get->trace : NULL;
 }
 
+/* The step's, in one line; the number of lines is bounded by that of the changes. */
+static void log_changed_traces(struct stream *s, struct pfl_job *j)
+{
+    char ids[PFL_JOB_CHANGES * PFL_INDEX_ID_BYTES + 1] = "";
+    size_t len = 0;
+
+    if (j->changed_len == 0)
+        return;
+    for (unsigned i = 0; i < j->changed_len; i++)
+        len += (size_t)snprintf(ids + len, sizeof(ids) - len, "%s%s", i != 0 ? "," : "",
+                                j->changed_ids[i]);
+    pfl_log_unlimited(PFL_LOG_INFO, "operator-changed-traces", "operator=%s request=%s traces=%s",
+                      s->operator_name, pfl_ask_name(j->ask.kind), ids);
+    j->changed_len = 0;
+}
+
+/* What changed nothing has the limit of all events; what did is an audit. */
 static void log_outcome(struct stream *s, const struct pfl_job *j)
 {
     s->streams->figures.requests++;
     s->streams->figures.refused += j->status != 0;
-    if (j->status != 0)
+    if (j->status != 0 && j->changed != 0)
+        pfl_log_unlimited(PFL_LOG_WARN, "operator-changed",
+                          "operator=%s request=%s what=%s changed=%llu status=%u reason=%s",
+                          s->operator_name, pfl_ask_name(j->ask.kind),
+                          pfl_log_quote_str(get_detail(j)), (unsigned long long)j->changed,
+                          j->status, pfl_log_quote_reason(j->why));
+    else if (j->status != 0)
         pfl_log_warn("operator-refused",
                      "operator=%s request=%s what=%s status=%u changed=%llu reason=%s",
                      s->operator_name, pfl_ask_name(j->ask.kind), pfl_log_quote_str(get_detail(j)),
                      j->status, (unsigned long long)j->changed, pfl_log_quote_reason(j->why));
     else if (pfl_ask_is_change(j->ask.kind))
-        pfl_log_info("operator-changed", "operator=%s request=%s what=%s changed=%llu",
-                     s->operator_name, pfl_ask_name(j->ask.kind), pfl_log_quote_str(get_detail(j)),
-                     (unsigned long long)j->changed);
+        pfl_log_unlimited(PFL_LOG_INFO, "operator-changed",
+                          "operator=%s request=%s what=%s changed=%llu", s->operator_name,
+                          pfl_ask_name(j->ask.kind), pfl_log_quote_str(get_detail(j)),
+                          (unsigned long long)j->changed);
 }
 
 static void free_slot(struct slot *slot)
@@ -229,6 +253,7 @@ static void on_work_done(struct pfl_work *work)
     if (is_fault(slot->job->rc))
         pfl_log_warn(is_index ? "index-failed" : "store-failed", "operator=%s reason=%s",
                      s->operator_name, pfl_log_quote_reason(slot->job->why));
+    log_changed_traces(s, slot->job);
     pfl_job_on_done(slot->job);
     run_stream(s);
     begin_index(v);
@@ -272,6 +297,25 @@ static void refuse_request(struct stream *s, uint32_t id, unsigned status, const
     wake(s, pfl_job_reply_refusal(id, status, why, &s->out));
 }
 
+static const struct refusal {
+    int rc;
+    unsigned status;
+    const char *why;
+} refusals[] = {
+    {PFL_ENOMEM, 503, "the collector is out of memory"},
+    {PFL_EAGAIN, 429, "you make more than 10 changes a second: try later"},
+    {0, 400, "it is no request"},
+};
+
+static const struct refusal *get_refusal(int rc)
+{
+    const struct refusal *r = refusals;
+
+    while (r->rc != 0 && r->rc != rc)
+        r++;
+    return r;
+}
+
 static uint32_t peek_id(struct pfl_span packed)
 {
     struct pfl_reader r = pfl_reader_of(packed);
@@ -285,6 +329,14 @@ static uint32_t peek_id(struct pfl_span packed)
     return id;
 }
 
+static bool is_too_fast(struct stream *s, const struct pfl_job *j)
+{
+    return j->status == 0 && pfl_ask_is_change(j->ask.kind) &&
+           !pfl_change_rates_take(&s->streams->rates, s->operator_name,
+                                  uv_now(s->streams->conf.loop));
+}
+
+/* PFL_EAGAIN: the operator makes changes too fast. */
 static int add_slot(struct stream *s, struct pfl_span packed)
 {
     const struct pfl_job_conf conf = {.packed = packed,
@@ -297,6 +349,8 @@ static int add_slot(struct stream *s, struct pfl_span packed)
     if (slot == NULL)
         return PFL_ENOMEM;
     rc = pfl_job_new(&conf, &slot->job);
+    if (rc == 0 && is_too_fast(s, slot->job))
+        rc = PFL_EAGAIN;
     if (rc == 0)
         rc = pfl_work_prepare(slot->job);
     if (rc != 0) {
@@ -344,8 +398,7 @@ static bool begin_waiting(struct stream *s)
     packed = pfl_span_of(w->bytes, w->len);
     rc = add_slot(s, packed);
     if (rc != 0)
-        refuse_request(s, peek_id(packed), rc == PFL_ENOMEM ? 503 : 400,
-                       rc == PFL_ENOMEM ? "the collector is out of memory" : "it is no request");
+        refuse_request(s, peek_id(packed), get_refusal(rc)->status, get_refusal(rc)->why);
     pfl_list_remove(&w->node);
     s->waiting_len--;
     s->waiting_bytes -= w->len;

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "collector/engines/engines_port.h"
 #include "collector/relay/relays_port.h"
+#include "collector/serve/change_rates.h"
 #include "collector/serve/known_hosts.h"
 
 #define PFL_OPERATOR_STREAMS_MAX    64u
@@ -46,6 +47,7 @@ struct pfl_operator_streams {
     bool is_index_busy;
     bool is_stopped;
     struct pfl_operator_figures figures;
+    struct pfl_change_rates rates;
 };
 
 void pfl_operator_streams_init(struct pfl_operator_streams *self,

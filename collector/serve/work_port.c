@@ -74,15 +74,18 @@ static int change_one(struct pfl_job *j, struct pfl_index *index)
 /* One that is not there any more was removed meanwhile. */
 static int change(struct pfl_job *j, struct pfl_index *index)
 {
+    j->changed_len = 0;
     for (unsigned n = 0; n < PFL_JOB_CHANGES && pfl_job_next_trace(j); n++) {
         int rc = change_one(j, index);
 
-        if (rc == 0)
+        if (rc == 0) {
+            memcpy(j->changed_ids[j->changed_len++], j->trace.id, sizeof(j->trace.id));
             j->changed++;
-        else if (rc == PFL_EPERM)
+        } else if (rc == PFL_EPERM) {
             j->pinned++;
-        else if (rc != PFL_ENOENT)
+        } else if (rc != PFL_ENOENT) {
             return rc;
+        }
     }
     return 0;
 }

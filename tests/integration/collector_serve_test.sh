@@ -151,6 +151,8 @@ check "it is not found any more" says 'no trace is selected' as me traces get "$
 check "and nothing is missing: it was stored" says 'nothing missing' as me traces missing
 check "what was removed is said" says '1 removed' as me traces missing
 check "the log has the removal" grep -q 'operator-changed: operator=me request=remove .*changed=1' "$WORK/collector.log"
+check "and the trace" grep -q "operator-changed-traces: operator=me request=remove traces=$WEB_ID\$" \
+    "$WORK/collector.log"
 check "and the refusal" grep -q 'operator-refused: operator=guest request=pin .*status=403' "$WORK/collector.log"
 
 # ---- orders

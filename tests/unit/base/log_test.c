@@ -107,6 +107,8 @@ static void write_many_events(void)
         pfl_log_warn("one", "x");
         pfl_log_warn("other", "x");
         pfl_log_error("failure", "x");
+        pfl_log_unlimited(PFL_LOG_WARN, "audit", "x");
+        pfl_log_unlimited(PFL_LOG_INFO, "audit", "x");
     }
     pfl_log_limit_flush_every_event();
 }
@@ -128,6 +130,8 @@ static void every_event_has_its_own_limit_errors_too(void **state)
     assert_int_equal(count_lines("warn one: x\n"), PFL_LOG_LIMIT_LINES);
     assert_int_equal(count_lines("warn other: x\n"), PFL_LOG_LIMIT_LINES);
     assert_int_equal(count_lines("error failure: x\n"), PFL_LOG_LIMIT_LINES);
+    assert_int_equal(count_lines("warn audit: x\n"), 200);
+    assert_int_equal(count_lines("info audit: x\n"), 0); /* above the level */
     assert_int_equal(count_lines("warn failure: left_out=150 lines like the ones before\n"), 1);
 }
 

@@ -383,6 +383,25 @@ static void a_pin_has_the_operators_own_name(void **state)
     assert_null(world_last()->trace[0]->pin);
 }
 
+/* In two steps; what is pinned is not named by a removal. */
+static void each_change_names_its_traces(void **state)
+{
+    char ids[PFL_JOB_CHANGES + 1][PFL_INDEX_ID_BYTES];
+
+    (void)state;
+    for (uint32_t i = 0; i <= PFL_JOB_CHANGES; i++)
+        (void)snprintf(ids[i], sizeof(ids[i]), "%s", world_store_web(i + 1, 1));
+    pin(query_of_numbers(3, 3));
+    assert_int_equal(world.changed_len, 1);
+    assert_string_equal(world.changed[0], ids[2]);
+    remove_traces(query_of_numbers(2, 4));
+    assert_int_equal(world.changed_len, 2);
+    unpin(query_of_numbers(1, PFL_JOB_CHANGES + 1));
+    assert_int_equal(world.changed_len, PFL_JOB_CHANGES - 1);
+    assert_string_equal(world.changed[0], ids[PFL_JOB_CHANGES]); /* the newest first */
+    assert_string_equal(world.changed[PFL_JOB_CHANGES - 2], ids[0]);
+}
+
 static bool on_deleted(void *user, const struct pfl_index_deleted *deleted)
 {
     assert_string_equal(deleted->who, "ann");
@@ -558,6 +577,7 @@ int main(void)
         CASE(links_are_of_what_the_operator_may_see),
         CASE(verify_lists_what_is_not_as_it_was),
         CASE(a_pin_has_the_operators_own_name),
+        CASE(each_change_names_its_traces),
         CASE(what_is_removed_is_a_tombstone),
         CASE(what_is_pinned_stays_and_is_said),
         CASE(a_limit_holds_for_changes),

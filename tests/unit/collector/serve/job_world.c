@@ -33,6 +33,7 @@ void world_drop_replies(void)
         pfl_proto_free(&world.replies[i]->base);
     world.replies_len = 0;
     memset(world.steps, 0, sizeof(world.steps));
+    world.changed_len = 0;
 }
 
 const Perfleet__CollectorReply *world_last(void)
@@ -80,6 +81,14 @@ int world_read_replies(const struct pfl_buf *out)
 
 /* ---- a job from its first step to its last ---- */
 
+static void note_changed(const struct pfl_job *job, enum pfl_job_step step)
+{
+    for (unsigned i = 0; step == PFL_JOB_CHANGE && i < job->changed_len; i++) {
+        assert_true(world.changed_len < WORLD_CHANGED);
+        memcpy(world.changed[world.changed_len++], job->changed_ids[i], PFL_INDEX_ID_BYTES);
+    }
+}
+
 static int run_job(struct pfl_job *job, struct pfl_buf *out)
 {
     for (unsigned n = 0; n < 100000; n++) {
@@ -100,6 +109,7 @@ static int run_job(struct pfl_job *job, struct pfl_buf *out)
                 world.on_step(world.steps[step]);
             assert_true(pfl_job_is_of_index(step) != pfl_job_is_of_store(step));
             pfl_work_run(job, &world.engines);
+            note_changed(job, step);
             pfl_job_on_done(job);
         }
         if (rc != 0)

@@ -10,6 +10,7 @@
 #include "collector/serve/work_port.h"
 
 #define WORLD_REPLIES 64u
+#define WORLD_CHANGED 128u
 #define WORLD_S       UINT64_C(1000000000)
 #define WORLD_T0      (UINT64_C(1795432296) * WORLD_S)
 #define WORLD_NOW     (WORLD_T0 + 3600 * WORLD_S)
@@ -32,6 +33,8 @@ struct world {
     Perfleet__CollectorReply *replies[WORLD_REPLIES];
     size_t replies_len;
     unsigned steps[PFL_JOB_END + 1];
+    char changed[WORLD_CHANGED][PFL_INDEX_ID_BYTES]; /* the traces that its steps named */
+    unsigned changed_len;
 };
 extern struct world world;
 
