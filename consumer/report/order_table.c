@@ -89,6 +89,8 @@ static int show_host(const Perfleet__OrderStatus__Host *h, struct pfl_buf *out)
         rc = pfl_text_add(out, "  behind by %" PRIu32 " segments, %.1f MB, %.0f s",
                           s->behind_segments, (double)s->behind_bytes / 1e6,
                           (double)s->behind_ms / 1e3);
+    if (rc == 0 && s != NULL && (s->has_copies || s->has_skipped))
+        rc = pfl_text_add(out, "  %" PRIu64 " copies, %" PRIu64 " skipped", s->copies, s->skipped);
     if (rc == 0 && s != NULL && s->why != NULL && s->why[0] != '\0')
         rc = pfl_text_add(out, "  %s", pfl_log_quote_reason(s->why));
     return rc == 0 ? pfl_text_add(out, "\n") : rc;
@@ -117,6 +119,10 @@ static json_t *host_json(const Perfleet__OrderStatus__Host *h)
     pfl_text_json_number(out, "behind_segments", s->behind_segments);
     pfl_text_json_number(out, "behind_bytes", s->behind_bytes);
     pfl_text_json_number(out, "behind_ms", s->behind_ms);
+    if (s->has_copies)
+        pfl_text_json_number(out, "copies", s->copies);
+    if (s->has_skipped)
+        pfl_text_json_number(out, "skipped", s->skipped);
     return out;
 }
 

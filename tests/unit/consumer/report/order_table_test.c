@@ -95,6 +95,29 @@ static void a_host_says_what_it_does_and_how_far_behind_it_is(void **state)
     expect(&out, "unknown   not connected");
 }
 
+static void an_order_on_a_trigger_says_what_it_copied_and_what_not(void **state)
+{
+    struct pfl_buf out;
+    struct made m;
+
+    (void)state;
+    pfl_text_init_json();
+    make(&m);
+    pfl_buf_init(&out, 1 << 16);
+    assert_int_equal(pfl_order_table_show(&m.status, &out), 0);
+    assert_null(memmem(pfl_buf_get(&out).data, pfl_buf_get(&out).len, "copies", 6));
+    pfl_buf_fini(&out);
+    m.state.has_copies = m.state.has_skipped = 1;
+    m.state.copies = 4;
+    m.state.skipped = 9;
+    assert_int_equal(pfl_order_table_show(&m.status, &out), 0);
+    expect(&out, "  4 copies, 9 skipped  ");
+    assert_int_equal(pfl_order_table_json(m.list, 1, &out), 0);
+    expect(&out, "\"copies\": 4");
+    assert_int_equal(pfl_order_table_json(m.list, 1, &out), 0);
+    expect(&out, "\"skipped\": 9");
+}
+
 static void a_list_counts_hosts_and_json_has_them(void **state)
 {
     struct pfl_buf out;
@@ -168,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_says_what_it_does_and_how_far_behind_it_is),
+        cmocka_unit_test(an_order_on_a_trigger_says_what_it_copied_and_what_not),
         cmocka_unit_test(a_list_counts_hosts_and_json_has_them),
         cmocka_unit_test(parts_of_an_order_are_one),
     };
