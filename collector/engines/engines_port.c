@@ -128,6 +128,7 @@ void pfl_engines_close(struct pfl_engines *self)
     self->is_closing = true;
     uv_close((uv_handle_t *)&self->beat_timer, NULL);
     pfl_store_cancel(self->store);
+    pfl_index_cancel(self->index);
     pfl_worker_close(self->store_worker);
     pfl_worker_close(self->index_worker);
     if (pfl_index_leave(self->index) != 0)

@@ -212,7 +212,8 @@ static int open_engine(const struct pfl_index_conf *conf, char *ret_why, struct 
         return pfl_sql_sqlite_open(conf->where + strlen(SQLITE), conf->may_create, ret_why,
                                    ret_sql);
     if (pfl_index_is_shared(conf->where))
-        return pfl_sql_postgres_open(conf->where + strlen(POSTGRES), ret_why, ret_sql);
+        return pfl_sql_postgres_open(conf->where + strlen(POSTGRES), conf->answer_ms, ret_why,
+                                     ret_sql);
     (void)snprintf(ret_why, PFL_INDEX_WHY_BYTES,
                    "%.200s: begins neither with sqlite: nor with "
                    "postgres:",
@@ -244,6 +245,12 @@ int pfl_index_open(const struct pfl_index_conf *conf, char *ret_why, struct pfl_
     }
     *ret_index = self;
     return 0;
+}
+
+void pfl_index_cancel(struct pfl_index *self)
+{
+    if (self->sql->engine->cancel != NULL)
+        self->sql->engine->cancel(self->sql);
 }
 
 void pfl_index_close(struct pfl_index *self)

@@ -49,6 +49,7 @@ struct pfl_index_conf {
     bool may_create;    /* the schema; and bring an older one up to date */
     bool may_lose_last; /* SQLite: a crash of the machine may undo the last calls; faster */
     unsigned void_ms;   /* 0: PFL_INDEX_VOID_MS */
+    unsigned answer_ms; /* of PostgreSQL's server: longer is PFL_EAGAIN; 0: 35 s */
 };
 
 /* Whether `where` is well-formed and has no secret; if not, what it wants (static). */
@@ -63,6 +64,9 @@ void pfl_index_list_files(const char *where, void (*on_file)(void *user, const c
  * PFL_ESTATE: the schema is older, or is not there, and may not be made. */
 PFL_MUST_USE int pfl_index_open(const struct pfl_index_conf *conf, char *ret_why,
                                 struct pfl_index **ret_index);
+/* In any thread: from now on a server has 5 s to answer, and one that was lost is not connected to
+ * again. Then that is PFL_EAGAIN. */
+void pfl_index_cancel(struct pfl_index *self);
 void pfl_index_close(struct pfl_index *self); /* NULL is legal */
 /* The last failure, as a sentence. */
 const char *pfl_index_get_error(const struct pfl_index *self);

@@ -58,6 +58,7 @@ struct pfl_sql_call {
 
 struct pfl_sql_engine {
     void (*close)(struct pfl_sql *self);
+    void (*cancel)(struct pfl_sql *self); /* in any thread; NULL: it waits for nobody */
     /* PFL_EAGAIN: repeat the transaction. PFL_EEXIST: a row with this key is there. */
     int (*run)(struct pfl_sql *self, struct pfl_sql_call *call);
     /* Text of several statements without parameters: the schema, begin, commit, rollback. */
@@ -94,7 +95,8 @@ static inline struct pfl_span pfl_sql_row_bytes(const struct pfl_sql_row *row, u
     return row->sql->engine->get_bytes(row, column);
 }
 
-/* `where`: a path; or libpq's conninfo. PFL_ENOMEM; PFL_EAGAIN, PFL_EIO, PFL_EPERM with the
+/* `where`: a path; or libpq's conninfo. `answer_ms`: how long the server may take to answer; 0: 35
+ * seconds. PFL_ENOMEM; PFL_EAGAIN, PFL_EIO, PFL_EPERM with the
  * sentence. */
 PFL_MUST_USE int pfl_sql_sqlite_open(const char *where, bool may_create, char *ret_why,
                                      struct pfl_sql **ret_sql);
@@ -102,7 +104,8 @@ PFL_MUST_USE int pfl_sql_sqlite_open(const char *where, bool may_create, char *r
 bool pfl_sql_postgres_judge(const char *where, const char **ret_what);
 void pfl_sql_postgres_list_files(const char *where, void (*on_file)(void *user, const char *path),
                                  void *user);
-PFL_MUST_USE int pfl_sql_postgres_open(const char *where, char *ret_why, struct pfl_sql **ret_sql);
+PFL_MUST_USE int pfl_sql_postgres_open(const char *where, unsigned answer_ms, char *ret_why,
+                                       struct pfl_sql **ret_sql);
 
 /* The text of a statement or script for this engine: @ID@, @BLOB@ and @NOW@ are replaced.
  * PFL_ELIMIT. */

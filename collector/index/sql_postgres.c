@@ -6,13 +6,20 @@
  * Failures: a connection that is lost is PFL_EAGAIN, and so is a transaction that the server ended
  * (a deadlock, a shutdown, a timeout); the next transaction, or statement outside of one, connects
  * again. A server that does not answer is given up by the connection's timeouts: 5 s to connect,
- * 15 s without an acknowledgement of sent bytes, 30 s for a statement. Conninfo overrides them.
+ * 15 s without an acknowledgement of sent bytes, 30 s for a statement. Conninfo overrides them. One
+ * whose machine acknowledges, but which does not answer, is given up after ANSWER_MS: nothing here
+ * blocks in libpq, but in poll. PQcancel is not used: it waits for that server, too.
  *
  * Owns the connection. Rows of a result are in memory while it is read: statements have limits.
  */
+#include <errno.h>
 #include <libpq-fe.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "collector/index/sql.h"
 
@@ -21,11 +28,19 @@
 #define OID_TEXT     25u
 #define SQLSTATE_MAX 6u
 
+#define ANSWER_MS    35000u /* longer than a statement may take */
+#define CANCELLED_MS 5000u  /* the same, once it was cancelled */
+#define POLL_MS      200
+#define NS_PER_MS    UINT64_C(1000000)
+
 struct postgres_sql {
     struct pfl_sql base;
     PGconn *conn; /* owned */
     bool is_prepared[PFL_STATEMENTS];
+    unsigned answer_ms;
     bool is_in_transaction;
+    bool is_silent; /* it did not answer, and the connection was given up */
+    atomic_bool is_cancelled;
 };
 
 /* The first two or more characters of an SQLSTATE, and what it means here. */
@@ -75,10 +90,81 @@ static int fail(struct postgres_sql *self, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    note(self, sqlstate != NULL ? PQresultErrorMessage(result) : PQerrorMessage(self->conn));
+    note(self, self->is_silent    ? "the server does not answer"
+               : sqlstate != NULL ? PQresultErrorMessage(result)
+                                  : PQerrorMessage(self->conn));
     if (PQstatus(self->conn) != CONNECTION_OK)
         return PFL_EAGAIN;
     return judge(sqlstate);
+}
+
+/* ---- a server that does not answer ---- */
+
+static uint64_t now_ms(void)
+{
+    return pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / NS_PER_MS;
+}
+
+/* False: it is too late. */
+static bool wait_for_server(const struct postgres_sql *self, uint64_t begun_ms, bool is_sending)
+{
+    struct pollfd fd = {.fd = PQsocket(self->conn),
+                        .events = (short)(is_sending ? POLLIN | POLLOUT : POLLIN)};
+    int events = 0;
+
+    while (events == 0 || (events < 0 && errno == EINTR)) {
+        unsigned most_ms = atomic_load(&self->is_cancelled) && self->answer_ms > CANCELLED_MS
+                               ? CANCELLED_MS
+                               : self->answer_ms;
+
+        if (now_ms() - begun_ms >= most_ms)
+            return false;
+        events = poll(&fd, 1, POLL_MS);
+    }
+    return true;
+}
+
+/* Sends the rest, until there is a result, or the connection is lost. False: it is too late. */
+static bool receive(struct postgres_sql *self, uint64_t begun_ms)
+{
+    int unsent = PQflush(self->conn);
+
+    while (unsent > 0 || (unsent == 0 && PQisBusy(self->conn))) {
+        if (!wait_for_server(self, begun_ms, unsent > 0))
+            return false;
+        if (PQconsumeInput(self->conn) == 0)
+            return true;
+        unsent = PQflush(self->conn);
+    }
+    return unsent == 0;
+}
+
+/* For libpq the connection is lost then; otherwise it would wait for the server. */
+static void give_up(struct postgres_sql *self)
+{
+    self->is_silent = true;
+    (void)shutdown(PQsocket(self->conn), SHUT_RDWR);
+    (void)PQconsumeInput(self->conn);
+}
+
+/* The last result of what was sent; NULL: nothing was. */
+static PGresult *answer(struct postgres_sql *self, int is_sent)
+{
+    uint64_t begun_ms = now_ms();
+    PGresult *last = NULL;
+    PGresult *next = NULL;
+
+    self->is_silent = false;
+    while (is_sent != 0 && (last == NULL || PQstatus(self->conn) == CONNECTION_OK)) {
+        if (!receive(self, begun_ms))
+            give_up(self);
+        next = PQgetResult(self->conn);
+        if (next == NULL)
+            break;
+        PQclear(last);
+        last = next;
+    }
+    return last;
 }
 
 /* Before a transaction, or a statement outside of one: a connection that was lost is made again. */
@@ -86,9 +172,13 @@ static int connect_again(struct postgres_sql *self)
 {
     if (PQstatus(self->conn) == CONNECTION_OK)
         return 0;
+    if (atomic_load(&self->is_cancelled)) {
+        note(self, "the connection was lost, and is no longer needed");
+        return PFL_EAGAIN;
+    }
     memset(self->is_prepared, 0, sizeof(self->is_prepared));
     PQreset(self->conn);
-    if (PQstatus(self->conn) == CONNECTION_OK)
+    if (PQstatus(self->conn) == CONNECTION_OK && PQsetnonblocking(self->conn, 1) == 0)
         return 0;
     note(self, PQerrorMessage(self->conn));
     return PFL_EAGAIN;
@@ -127,7 +217,7 @@ static int prepare(struct postgres_sql *self, const struct pfl_sql_call *call, c
     if (pfl_sql_translate(self->base.engine, pfl_statement_get(call->statement), text,
                           sizeof(text)) != 0)
         return PFL_ELIMIT;
-    result = PQprepare(self->conn, name, text, (int)call->len, types);
+    result = answer(self, PQsendPrepare(self->conn, name, text, (int)call->len, types));
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
         rc = fail(self, result);
     PQclear(result);
@@ -157,7 +247,8 @@ static PGresult *execute(struct postgres_sql *self, const struct pfl_sql_call *c
             values[i] = ""; /* not NULL */
         }
     }
-    return PQexecPrepared(self->conn, name, (int)call->len, values, lens, formats, 1);
+    return answer(self,
+                  PQsendQueryPrepared(self->conn, name, (int)call->len, values, lens, formats, 1));
 }
 
 static int run(struct pfl_sql *base, struct pfl_sql_call *call)
@@ -191,7 +282,7 @@ static int script(struct pfl_sql *base, const char *text)
 
     if (rc != 0)
         return rc;
-    result = PQexec(self->conn, text);
+    result = answer(self, PQsendQuery(self->conn, text));
     rc = check(self, result, &call);
     /* A commit of a transaction that failed is a rollback. */
     if (rc == 0 && strcmp(text, "COMMIT") == 0 && strcmp(PQcmdStatus(result), "COMMIT") != 0)
@@ -223,6 +314,11 @@ static struct pfl_span get_bytes(const struct pfl_sql_row *row, unsigned column)
                        (size_t)PQgetlength(result, row->number, (int)column));
 }
 
+static void cancel(struct pfl_sql *base)
+{
+    atomic_store(&of(base)->is_cancelled, true);
+}
+
 static void close_sql(struct pfl_sql *base)
 {
     PQfinish(of(base)->conn);
@@ -231,6 +327,7 @@ static void close_sql(struct pfl_sql *base)
 
 static const struct pfl_sql_engine engine = {
     .close = close_sql,
+    .cancel = cancel,
     .run = run,
     .script = script,
     .get_int = get_int,
@@ -290,7 +387,8 @@ void pfl_sql_postgres_list_files(const char *where, void (*on_file)(void *user, 
     PQconninfoFree(options);
 }
 
-int pfl_sql_postgres_open(const char *where, char *ret_why, struct pfl_sql **ret_sql)
+int pfl_sql_postgres_open(const char *where, unsigned answer_ms, char *ret_why,
+                          struct pfl_sql **ret_sql)
 {
     static const char *const names[] = {"connect_timeout",
                                         "tcp_user_timeout",
@@ -307,8 +405,9 @@ int pfl_sql_postgres_open(const char *where, char *ret_why, struct pfl_sql **ret
     if (self == NULL)
         return PFL_ENOMEM;
     self->base.engine = &engine;
+    self->answer_ms = answer_ms != 0 ? answer_ms : ANSWER_MS;
     self->conn = PQconnectdbParams(names, values, 1);
-    if (PQstatus(self->conn) != CONNECTION_OK) {
+    if (PQstatus(self->conn) != CONNECTION_OK || PQsetnonblocking(self->conn, 1) != 0) {
         note(self, self->conn != NULL ? PQerrorMessage(self->conn) : "out of memory");
         (void)snprintf(ret_why, PFL_SQL_WHY_BYTES, "%s", self->base.why);
         rc = self->conn != NULL ? PFL_EAGAIN : PFL_ENOMEM;

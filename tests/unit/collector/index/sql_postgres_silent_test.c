@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Played servers that let clients in, and then do not answer, or do not even read. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "collector/index/index.h"
+#include "collector/index/sql.h"
+#include "tests/support/sweep.h"
+
+#define WATCHDOG_S 240
+#define SHORT_MS   300u
+#define LONG_MS    600000u /* the watchdog is faster */
+#define TEXT_BYTES (32u << 20)
+
+static pid_t server = -1;
+static int heard = -1; /* a byte comes when the server got a request */
+static char conninfo[128];
+
+/* ---- the server ---- */
+
+/* AuthenticationOk and ReadyForQuery, then nothing. */
+static void let_in(int fd, int heard_by, bool is_reading)
+{
+    static const char welcome[] = {'R', 0, 0, 0, 8, 0, 0, 0, 0, 'Z', 0, 0, 0, 5, 'I'};
+    char bytes[65536];
+
+    if (recv(fd, bytes, sizeof(bytes), 0) <= 0 || send(fd, welcome, sizeof(welcome), 0) < 0)
+        return;
+    while (is_reading && recv(fd, bytes, sizeof(bytes), 0) > 0)
+        (void)!write(heard_by, "q", 1);
+}
+
+/* Connections stay open until the client has closed them, or for ever. */
+static void serve(int listener, int heard_by, bool is_reading)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        int fd = accept(listener, NULL, NULL);
+
+        if (fd < 0)
+            _exit(1);
+        let_in(fd, heard_by, is_reading);
+    }
+}
+
+static void play(bool is_reading)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(addr);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int ends[2];
+
+    assert_true(listener >= 0);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+    server = fork();
+    if (server == 0)
+        serve(listener, ends[1], is_reading);
+    (void)close(listener);
+    (void)close(ends[1]);
+    heard = ends[0];
+    (void)snprintf(conninfo, sizeof(conninfo),
+                   "host=127.0.0.1 port=%u user=a dbname=a sslmode=disable gssencmode=disable",
+                   ntohs(addr.sin_port));
+    (void)alarm(WATCHDOG_S);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    (void)alarm(0);
+    (void)kill(server, SIGKILL);
+    (void)waitpid(server, NULL, 0);
+    (void)close(heard);
+    pfl_sweep_assert_no_leak();
+    return 0;
+}
+
+/* ---- the client ---- */
+
+static struct pfl_sql *open_sql(unsigned answer_ms)
+{
+    char why[PFL_SQL_WHY_BYTES];
+    struct pfl_sql *sql;
+
+    assert_int_equal(pfl_sql_postgres_open(conninfo, answer_ms, why, &sql), 0);
+    return sql;
+}
+
+static void a_server_that_does_not_answer_is_given_up(void **state)
+{
+    char where[160];
+    struct pfl_index_conf conf = {.where = where, .may_create = true, .answer_ms = SHORT_MS};
+    char why[PFL_INDEX_WHY_BYTES];
+    struct pfl_index *index;
+
+    (void)state;
+    play(true);
+    (void)snprintf(where, sizeof(where), "postgres:%s", conninfo);
+    assert_int_equal(pfl_index_open(&conf, why, &index), PFL_EAGAIN);
+    assert_non_null(strstr(why, "the server does not answer"));
+}
+
+static void a_server_that_does_not_read_is_given_up(void **state)
+{
+    char *text = pfl_mem_alloc(TEXT_BYTES);
+    struct pfl_sql *sql;
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, ' ', TEXT_BYTES - 1);
+    text[TEXT_BYTES - 1] = '\0';
+    play(false);
+    sql = open_sql(SHORT_MS);
+    assert_int_equal(sql->engine->script(sql, text), PFL_EAGAIN);
+    assert_non_null(strstr(sql->why, "the server does not answer"));
+    sql->engine->close(sql);
+    pfl_mem_free(text);
+}
+
+static void *ask(void *user)
+{
+    struct pfl_sql *sql = user;
+
+    return sql->engine->script(sql, "BEGIN") == PFL_EAGAIN ? sql : NULL;
+}
+
+static void what_is_cancelled_waits_no_longer_and_connects_no_more(void **state)
+{
+    struct pfl_sql *sql;
+    pthread_t thread;
+    void *result = NULL;
+    char byte;
+
+    (void)state;
+    play(true);
+    sql = open_sql(LONG_MS);
+    assert_int_equal(pthread_create(&thread, NULL, ask, sql), 0);
+    assert_int_equal(read(heard, &byte, 1), 1);
+    sql->engine->cancel(sql);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, sql);
+    assert_int_equal(sql->engine->script(sql, "BEGIN"), PFL_EAGAIN);
+    assert_non_null(strstr(sql->why, "no longer needed"));
+    sql->engine->close(sql);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, end)
+    const struct CMUnitTest tests[] = {
+        TEST(a_server_that_does_not_answer_is_given_up),
+        TEST(a_server_that_does_not_read_is_given_up),
+        TEST(what_is_cancelled_waits_no_longer_and_connects_no_more),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
