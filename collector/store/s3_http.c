@@ -27,8 +27,8 @@
 
 #define WAIT_MIN_MS  100u
 #define WAIT_MAX_MS  10000u
-#define WAIT_STEP_MS 100u /* a wait looks so often whether it is cancelled */
-#define SLOW_BYTES   1L   /* a second; slower for timeout_s is a timeout */
+#define WAIT_STEP_MS 100u  /* a wait looks so often whether it is cancelled */
+#define SLOW_BYTES   8192L /* a second; slower for timeout_s is a timeout */
 #define CONNECT_S    10L
 #define TIMEOUT_S    30u
 #define TRIES        5u

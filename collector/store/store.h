@@ -44,7 +44,7 @@ struct pfl_store_conf {
     const char *encryption;  /* "AES256", "aws:kms" or "aws:kms:KEY-ID" */
     const char *staging_dir; /* of what the store does not have yet; default: /var/tmp */
     bool has_path_style;     /* ENDPOINT/BUCKET/KEY instead of BUCKET.ENDPOINT/KEY */
-    unsigned timeout_s;      /* without a byte; 0: 30 */
+    unsigned timeout_s;      /* with less than 8 KiB in each second; 0: 30 */
     unsigned tries;          /* of a request that fails for now; 0: 5 */
 };
 

@@ -28,10 +28,15 @@
 #include "tests/support/sweep.h"
 #include "tests/unit/collector/store/store_cases.h"
 
+#define WATCHDOG_S 240
+
 static pid_t server = -1;
 static struct pfl_store *store;
 
 /* -- a played server: one answer a connection -- */
+
+/* Its body comes byte by byte. */
+#define SLOW "HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n"
 
 static void answer_all(int listener, const char *const answers[])
 {
@@ -45,6 +50,8 @@ static void answer_all(int listener, const char *const answers[])
         if (answers[i] == NULL || answers[i][0] == '\0')
             (void)pause(); /* silent */
         (void)send(fd, answers[i], strlen(answers[i]), MSG_NOSIGNAL);
+        while (strcmp(answers[i], SLOW) == 0 && send(fd, "x", 1, MSG_NOSIGNAL) == 1)
+            (void)usleep(50000);
         (void)shutdown(fd, SHUT_WR);
         while (recv(fd, request, sizeof(request), 0) > 0)
             continue;
@@ -140,6 +147,25 @@ static void a_silent_server_is_a_timeout(void **state)
     (void)state;
     play(answers);
     assert_int_equal(head(), PFL_EAGAIN);
+}
+
+static bool ignore_data(void *user, struct pfl_span bytes)
+{
+    (void)user;
+    (void)bytes;
+    return true;
+}
+
+static void a_server_that_gives_some_bytes_a_second_is_a_timeout(void **state)
+{
+    static const char *const answers[] = {SLOW, NULL};
+    const struct pfl_store_range all = {0, UINT64_MAX};
+
+    (void)state;
+    play(answers);
+    (void)alarm(WATCHDOG_S);
+    assert_int_equal(pfl_store_get(store, "v1/a", &all, ignore_data, NULL), PFL_EAGAIN);
+    (void)alarm(0);
 }
 
 static void a_cancelled_store_waits_for_nobody(void **state)
@@ -434,6 +460,7 @@ int main(void)
         CASE(a_server_that_stays_busy_is_left_for_later),
         CASE(a_refusal_is_final),
         CASE(a_silent_server_is_a_timeout),
+        CASE(a_server_that_gives_some_bytes_a_second_is_a_timeout),
         CASE(a_cancelled_store_waits_for_nobody),
         CASE(half_a_body_is_continued),
         CASE(another_range_is_refused),
