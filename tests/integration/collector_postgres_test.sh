@@ -109,6 +109,7 @@ for round in 1 2 3; do
     echo "# $((SECONDS - begin)) s until each host had its next segment stored"
     start_collector "$victim"
 done
+check "the last one that was killed takes part again" wait_for 120 takes_part "$victim"
 start second "$C" --relay "$RELAY" --store "$WORK/store" "${TLS_ME[@]}" --index "$POSTGRES" --instance a
 check "another process of the same instance takes the first one's place" wait_for 60 is_gone "${PID[a]}"
 check "which it says" grep -q 'replaced: reason=.*--instance' "$WORK/collector-a.log"

@@ -104,17 +104,17 @@ static void an_order_on_a_trigger_says_what_it_copied_and_what_not(void **state)
     pfl_text_init_json();
     make(&m);
     pfl_buf_init(&out, 1 << 16);
-    assert_int_equal(pfl_order_table_show(&m.status, &out), 0);
+    assert_int_equal(show(&m.status, &out), 0);
     assert_null(memmem(pfl_buf_get(&out).data, pfl_buf_get(&out).len, "copies", 6));
     pfl_buf_fini(&out);
     m.state.has_copies = m.state.has_skipped = 1;
     m.state.copies = 4;
     m.state.skipped = 9;
-    assert_int_equal(pfl_order_table_show(&m.status, &out), 0);
+    assert_int_equal(show(&m.status, &out), 0);
     expect(&out, "  4 copies, 9 skipped  ");
-    assert_int_equal(pfl_order_table_json(m.list, 1, &out), 0);
+    assert_int_equal(write(PFL_ORDER_TABLE_JSON, m.list, 1, &out), 0);
     expect(&out, "\"copies\": 4");
-    assert_int_equal(pfl_order_table_json(m.list, 1, &out), 0);
+    assert_int_equal(write(PFL_ORDER_TABLE_JSON, m.list, 1, &out), 0);
     expect(&out, "\"skipped\": 9");
 }
 
