@@ -478,6 +478,12 @@ static int perform(struct pfl_s3_http *self, struct pfl_s3_connection *c, CURLco
 
 /* -- what came of it -- */
 
+/* Of what a sentence speaks. */
+static const char *name_of(const struct pfl_s3_call *call)
+{
+    return call->key[0] != '\0' ? call->key : "the bucket";
+}
+
 static void read_code(const struct pfl_s3_connection *c, char *dst, size_t room)
 {
     struct pfl_span error;
@@ -490,7 +496,7 @@ static void read_code(const struct pfl_s3_connection *c, char *dst, size_t room)
 
 static int judge_status(const struct pfl_s3_connection *c)
 {
-    const char *key = c->call->key;
+    const char *name = name_of(c->call);
     long status = c->call->status;
     char code[64];
 
@@ -498,24 +504,26 @@ static int judge_status(const struct pfl_s3_connection *c)
         return 0; /* 416: the object ends before the range */
     read_code(c, code, sizeof(code));
     if (status == 507 || strcmp(code, "QuotaExceeded") == 0)
-        return pfl_store_fail(PFL_EFULL, "%.160s: %ld %s", key, status, code);
+        return pfl_store_fail(PFL_EFULL, "%.160s: %ld %s", name, status, code);
     if (status == 404)
-        return pfl_store_fail(PFL_ENOENT, "%.160s: %ld %s", key, status, code);
+        return pfl_store_fail(PFL_ENOENT, "%.160s: %ld %s", name, status, code);
     if (status == 401 || status == 403)
-        return pfl_store_fail(PFL_EPERM, "%.160s: %ld %s", key, status, code);
+        return pfl_store_fail(PFL_EPERM, "%.160s: %ld %s", name, status, code);
     if (status == 501)
-        return pfl_store_fail(PFL_ENOTSUP, "%.160s: %ld %s", key, status, code);
+        return pfl_store_fail(PFL_ENOTSUP, "%.160s: %ld %s", name, status, code);
     if (status / 100 == 5 || status == 429 || status == 408)
-        return pfl_store_fail(PFL_EAGAIN, "%.160s: %ld %s", key, status, code);
-    return pfl_store_fail(PFL_EIO, "%.160s: %ld %s", key, status, code);
+        return pfl_store_fail(PFL_EAGAIN, "%.160s: %ld %s", name, status, code);
+    return pfl_store_fail(PFL_EIO, "%.160s: %ld %s", name, status, code);
 }
 
 static int judge_try(const struct pfl_s3_connection *c, CURLcode code)
 {
+    const char *name = name_of(c->call);
+
     if (c->is_stopped)
-        return pfl_store_fail(PFL_ECLOSED, "%.160s: no more is needed", c->call->key);
+        return pfl_store_fail(PFL_ECLOSED, "%.160s: no more is needed", name);
     if (c->is_wrong)
-        return pfl_store_fail(PFL_EIO, "%.160s: the answer is another part of it", c->call->key);
+        return pfl_store_fail(PFL_EIO, "%.160s: the answer is another part of it", name);
     if (c->call->range.length != 0 && c->call->on_data != NULL &&
         c->received == c->call->range.length)
         return 0; /* whatever follows was not asked for */
@@ -524,10 +532,10 @@ static int judge_try(const struct pfl_s3_connection *c, CURLcode code)
     if (code == CURLE_OUT_OF_MEMORY)
         return PFL_ENOMEM;
     if (code == CURLE_WRITE_ERROR)
-        return pfl_store_fail(PFL_EIO, "%.160s: the answer is too long", c->call->key);
+        return pfl_store_fail(PFL_EIO, "%.160s: the answer is too long", name);
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-        return pfl_store_fail(PFL_EPERM, "%.160s: %s", c->call->key, curl_easy_strerror(code));
-    return pfl_store_fail(PFL_EAGAIN, "%.160s: %s", c->call->key, curl_easy_strerror(code));
+        return pfl_store_fail(PFL_EPERM, "%.160s: %s", name, curl_easy_strerror(code));
+    return pfl_store_fail(PFL_EAGAIN, "%.160s: %s", name, curl_easy_strerror(code));
 }
 
 /* Full jitter: from 0 to what doubles. */
@@ -560,7 +568,7 @@ int pfl_s3_http_run(struct pfl_s3_http *self, struct pfl_s3_connection *c, struc
         if (i != 0)
             wait_before(self, i);
         if (atomic_load(&self->is_cancelled))
-            return pfl_store_fail(PFL_EAGAIN, "%.160s: cancelled", call->key);
+            return pfl_store_fail(PFL_EAGAIN, "%.160s: cancelled", name_of(call));
         rc = perform(self, c, &code);
         if (rc == 0)
             rc = judge_try(c, code);

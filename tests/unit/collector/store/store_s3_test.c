@@ -138,6 +138,7 @@ static void a_refusal_is_final(void **state)
     (void)state;
     play(answers);
     assert_int_equal(head(), PFL_EPERM);
+    assert_non_null(strstr(pfl_store_get_error(), "v1/a: 403"));
 }
 
 static void a_silent_server_is_a_timeout(void **state)
@@ -263,6 +264,18 @@ static int list_all(void)
     size_t len;
 
     return pfl_store_list(store, &all, objects, 4, &len);
+}
+
+static void a_refused_list_names_the_bucket(void **state)
+{
+    static const char *const answers[] = {"HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n"
+                                          "<Error><Code>SignatureDoesNotMatch</Code></Error>",
+                                          NULL};
+
+    (void)state;
+    play(answers);
+    assert_int_equal(list_all(), PFL_EPERM);
+    assert_string_equal(pfl_store_get_error(), "the bucket: 403 SignatureDoesNotMatch");
 }
 
 static void hostile_lists_are_refused(void **state)
@@ -466,6 +479,7 @@ int main(void)
         CASE(another_range_is_refused),
         CASE(a_server_without_ranges_is_cut),
         CASE(what_a_server_lost_is_not_stored),
+        CASE(a_refused_list_names_the_bucket),
         CASE(hostile_lists_are_refused),
         cmocka_unit_test(settings_are_judged),
         cmocka_unit_test(keys_are_read_from_a_file),
