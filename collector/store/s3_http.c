@@ -82,6 +82,25 @@ static const char *or_environment(const char *value, const char *variable, const
     return value != NULL && value[0] != '\0' ? value : otherwise;
 }
 
+/* The host as clients write it into the header that is signed: in lower case, without a port that
+ * is the scheme's own, and without leading zeros of another. */
+static void set_authority(char name[HOST_BYTES], const char *authority, bool is_http)
+{
+    char *colon;
+    long port;
+
+    (void)snprintf(name, HOST_BYTES, "%s", authority);
+    for (char *c = name; *c != '\0'; c++)
+        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c | 0x20 : *c);
+    colon = strrchr(name, ':');
+    if (colon == NULL || strchr(colon, ']') != NULL)
+        return;
+    port = strtol(colon + 1, NULL, 10);
+    *colon = '\0';
+    if (port != (is_http ? 80 : 443))
+        (void)snprintf(colon, HOST_BYTES - (size_t)(colon - name), ":%ld", port);
+}
+
 /* Scheme, host and the path before keys; s3_settings.c has judged them. */
 static int set_place(struct pfl_s3_http *self, const struct pfl_store_conf *conf)
 {
@@ -96,7 +115,7 @@ static int set_place(struct pfl_s3_http *self, const struct pfl_store_conf *conf
 
     (void)snprintf(self->scheme, sizeof(self->scheme), "%s", is_http ? "http" : "https");
     if (host != NULL)
-        (void)snprintf(name, sizeof(name), "%s", host + 3);
+        set_authority(name, host + 3, is_http);
     else
         (void)snprintf(name, sizeof(name), "s3.%s.amazonaws.com", self->region);
     len = conf->has_path_style

@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2034,SC2153
 # A server of S3 for the integration tests (sourced after lib.sh): s3rver of npm, whose keys are S3RVER and S3RVER. It
 # keeps the object KEY of a bucket in FOLDER/BUCKET/KEY._S3rver_object. It judges the key's id and not the signature:
-# signatures are compared with AWS's examples (tests/unit/collector/store/sigv4_test.c).
+# signatures are compared with AWS's examples (tests/unit/collector/store/sigv4_test.c), and judged
+# by radosgw (radosgw.sh).
 #
 #   s3rver_find                         0: SERVER is the program, which test runs keep
 #   s3rver_start FOLDER PORT OPTION...  with the bucket perfleet-test on 127.0.0.1; S3RVER_PID, S3RVER_PORT

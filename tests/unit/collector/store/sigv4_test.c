@@ -105,6 +105,23 @@ static void a_query_is_sorted(void **state)
     signature_is(&request, "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 
+/* The signature is that of AWS's botocore 1.29. */
+static void odd_characters_are_escaped_and_a_token_is_signed(void **state)
+{
+    struct pfl_sigv4_request request =
+        request_of("GET", "/v1/a b+c%20=d&e/\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+    struct pfl_sigv4_keys signer = keys;
+
+    (void)state;
+    signer.token = "a/session+token==";
+    request.query[request.query_len++] = (struct pfl_sigv4_pair){"prefix", "\xc3\xa4 b+%&=/"};
+    request.query[request.query_len++] = (struct pfl_sigv4_pair){"list-type", "2"};
+    request.headers[request.headers_len++] =
+        (struct pfl_sigv4_pair){"x-amz-server-side-encryption", "aws:kms"};
+    signature_of_is(&request, &signer,
+                    "3a1d4f9ff5482de40537a9860512597c500d01462412b9fc0b44c611ae1b2e78");
+}
+
 static void a_link_is_presigned(void **state)
 {
     struct pfl_sigv4_request request = request_of("GET", "/test.txt");
@@ -168,6 +185,7 @@ int main(void)
         cmocka_unit_test(an_object_is_put),
         cmocka_unit_test(a_bare_key_of_a_query_is_signed),
         cmocka_unit_test(a_query_is_sorted),
+        cmocka_unit_test(odd_characters_are_escaped_and_a_token_is_signed),
         cmocka_unit_test(a_link_is_presigned),
         cmocka_unit_test(what_is_too_long_is_refused),
         cmocka_unit_test(every_allocation_may_fail),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * S3: servers that answer as none should; keys of files and of metadata. With PFL_TEST_S3_ENDPOINT,
- * a server of S3 with the bucket "perfleet-test" and the keys S3RVER
- * (tests/integration/s3_test.sh), the cases of every engine on it, and large objects.
+ * a server of S3 with the bucket "perfleet-test" and the keys S3RVER, or those of the environment
+ * (tests/integration/s3_test.sh, s3_radosgw_test.sh), the cases of every engine on it, and large
+ * objects. PFL_TEST_S3_SORTS: its lists are in the order of bytes.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -446,6 +447,7 @@ static void a_presigned_link_opens_the_object(void **state)
 
 static int run_real(void)
 {
+    bool sorts_by_bytes = getenv("PFL_TEST_S3_SORTS") != NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_large_object_is_sent_in_parts),
         cmocka_unit_test(a_presigned_link_opens_the_object),
@@ -454,12 +456,12 @@ static int run_real(void)
 
     if (open_real("s3://perfleet-test", &store) != 0)
         return 1;
-    failed = store_cases_run("every engine: S3", store, false);
+    failed = store_cases_run("every engine: S3", store, sorts_by_bytes);
     failed += cmocka_run_group_tests_name("S3", tests, NULL, NULL);
     pfl_store_close(store);
     if (open_real("s3://perfleet-test/some/where", &store) != 0)
         return 1;
-    failed += store_cases_run("every engine: S3 below a prefix", store, false);
+    failed += store_cases_run("every engine: S3 below a prefix", store, sorts_by_bytes);
     pfl_store_close(store);
     return failed;
 }
@@ -487,8 +489,8 @@ int main(void)
     };
     int failed;
 
-    (void)setenv("AWS_ACCESS_KEY_ID", "S3RVER", 1);
-    (void)setenv("AWS_SECRET_ACCESS_KEY", "S3RVER", 1);
+    (void)setenv("AWS_ACCESS_KEY_ID", "S3RVER", 0);
+    (void)setenv("AWS_SECRET_ACCESS_KEY", "S3RVER", 0);
     (void)unsetenv("http_proxy");
     failed = getenv("PFL_TEST_S3_ENDPOINT") != NULL ? run_real()
                                                     : cmocka_run_group_tests(tests, NULL, NULL);
