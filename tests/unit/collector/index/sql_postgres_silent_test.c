@@ -28,7 +28,7 @@
 #define TEXT_BYTES (32u << 20)
 
 static pid_t server = -1;
-static int heard = -1; /* a byte comes when the server got a request */
+static int request_pipe = -1; /* a byte comes when the server got a request */
 static char conninfo[128];
 
 /* ---- the server ---- */
@@ -75,7 +75,7 @@ static void play(bool is_reading)
         serve(listener, ends[1], is_reading);
     (void)close(listener);
     (void)close(ends[1]);
-    heard = ends[0];
+    request_pipe = ends[0];
     (void)snprintf(conninfo, sizeof(conninfo),
                    "host=127.0.0.1 port=%u user=a dbname=a sslmode=disable gssencmode=disable",
                    ntohs(addr.sin_port));
@@ -88,7 +88,7 @@ static int end(void **state)
     (void)alarm(0);
     (void)kill(server, SIGKILL);
     (void)waitpid(server, NULL, 0);
-    (void)close(heard);
+    (void)close(request_pipe);
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -153,7 +153,7 @@ static void what_is_cancelled_waits_no_longer_and_connects_no_more(void **state)
     play(true);
     sql = open_sql(LONG_MS);
     assert_int_equal(pthread_create(&thread, NULL, ask, sql), 0);
-    assert_int_equal(read(heard, &byte, 1), 1);
+    assert_int_equal(read(request_pipe, &byte, 1), 1);
     sql->engine->cancel(sql);
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, sql);
