@@ -23,7 +23,9 @@ uint64_t pfl_clock_now_ns(enum pfl_clock_id id);
 
 /* 36 characters, with NUL. */
 #define PFL_CLOCK_BOOT_ID_BYTES 37u
-/* The kernel's id of this boot, of which PFL_CLOCK_BOOTTIME is the time; "" where it is hidden. */
+/* The id of what PFL_CLOCK_BOOTTIME is the time of: the kernel's id of this boot; in a time
+ * namespace whose boot clock is another one, that id with other last digits. "" where it is
+ * hidden. */
 void pfl_clock_read_boot_id(char ret_id[PFL_CLOCK_BOOT_ID_BYTES]);
 
 #endif

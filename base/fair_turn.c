@@ -3,7 +3,8 @@
  * A user's part of a turn: see fair_turn.h. Happy path: while no user uses up its part, nobody
  * waits. When a part is used up, the user's other ready connections queue, and so do all that get
  * ready before the queue is empty and its last ones are served. A turn costs in proportion to the
- * connections that it serves, not to those that wait. No failures.
+ * connections that it serves, not to those that wait. What exceeds a part counts in the next turn,
+ * up to half a part, so each turn serves one at least. No failures.
  */
 #include "base/fair_turn.h"
 
@@ -17,6 +18,21 @@ static struct pfl_fair_turn_conn *conn_of(struct pfl_list *node)
 static bool can_forget(const struct pfl_fair_turn *self, const struct pfl_fair_turn_user *u)
 {
     return !u->is_used || (u->turn != self->turn && pfl_list_is_empty(&u->waiting));
+}
+
+static uint64_t get_part_ns(const struct pfl_fair_turn *self)
+{
+    return self->part_ns != 0 ? self->part_ns : PFL_FAIR_TURN_NS;
+}
+
+/* What the user has exceeded its part by, as far as the next turn counts it. */
+static uint64_t get_excess_ns(const struct pfl_fair_turn *self, const struct pfl_fair_turn_user *u)
+{
+    uint64_t part_ns = get_part_ns(self);
+
+    if (u->taken_ns <= part_ns)
+        return 0;
+    return u->taken_ns - part_ns < part_ns / 2 ? u->taken_ns - part_ns : part_ns / 2;
 }
 
 static struct pfl_fair_turn_user *find_user(struct pfl_fair_turn *self, uint64_t who)
@@ -39,9 +55,18 @@ static struct pfl_fair_turn_user *find_user(struct pfl_fair_turn *self, uint64_t
     return oldest;
 }
 
-static uint64_t get_part_ns(const struct pfl_fair_turn *self)
+/* Its figures are those of this turn. */
+static struct pfl_fair_turn_user *find_user_now(struct pfl_fair_turn *self, uint64_t who)
 {
-    return self->part_ns != 0 ? self->part_ns : PFL_FAIR_TURN_NS;
+    struct pfl_fair_turn_user *u = find_user(self, who);
+
+    if (u->turn == self->turn)
+        return u;
+    u->taken_ns = u->turn + 1 == self->turn ? get_excess_ns(self, u) : 0;
+    u->served_ns = 0;
+    u->served = 0;
+    u->turn = self->turn;
+    return u;
 }
 
 static bool wait_behind(struct pfl_list *node, struct pfl_fair_turn_conn *conn)
@@ -58,12 +83,7 @@ bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, struct pfl_fair
 
     if (conn->state == PFL_FAIR_TURN_WAITING || conn->served == self->turn + 1)
         return false;
-    u = find_user(self, who);
-    if (u->turn != self->turn) {
-        u->turn = self->turn;
-        u->taken_ns = 0;
-        u->served = 0;
-    }
+    u = find_user_now(self, who);
     if (u->taken_ns >= get_part_ns(self))
         return wait_behind(is_released ? u->waiting.next : &u->waiting, conn);
     if (!is_released && (u->released != 0 || !pfl_list_is_empty(&u->waiting)))
@@ -78,15 +98,23 @@ bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, struct pfl_fair
 
 void pfl_fair_turn_take(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_ns)
 {
-    find_user(self, who)->taken_ns += cost_ns;
+    struct pfl_fair_turn_user *u = find_user_now(self, who);
+
+    u->taken_ns += cost_ns;
+    u->served_ns += cost_ns;
+}
+
+void pfl_fair_turn_charge(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_ns)
+{
+    find_user_now(self, who)->taken_ns += cost_ns;
 }
 
 /* As many as a part has time for, if they cost as much as those of the last turn. */
 static void release(struct pfl_fair_turn *self, struct pfl_fair_turn_user *u,
                     void (*on_released)(struct pfl_fair_turn_conn *conn))
 {
-    uint64_t cost_ns = u->served != 0 ? u->taken_ns / u->served : 0;
-    uint64_t left_ns = get_part_ns(self);
+    uint64_t cost_ns = u->served != 0 ? u->served_ns / u->served : 0;
+    uint64_t left_ns = get_part_ns(self) - get_excess_ns(self, u);
 
     u->released = 0;
     while (u->released < PFL_FAIR_TURN_RELEASE && !pfl_list_is_empty(&u->waiting)) {

@@ -33,7 +33,8 @@ struct pfl_fair_turn_user {
     struct pfl_list waiting; /* pfl_fair_turn_conn; borrowed */
     uint64_t who;            /* as in base/shares.h */
     uint64_t turn;           /* the last turn in which one of its connections was ready */
-    uint64_t taken_ns;       /* in that turn */
+    uint64_t taken_ns;       /* in that turn, with the excess of the turn before */
+    uint64_t served_ns;      /* the part of it that its connections took when they were served */
     unsigned served;         /* connections, in that turn */
     unsigned released;       /* for this turn, and not served yet */
     bool is_used;
@@ -51,6 +52,8 @@ struct pfl_fair_turn {
 bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, struct pfl_fair_turn_conn *conn);
 /* A served connection took this much time. */
 void pfl_fair_turn_take(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_ns);
+/* Something else of this user took this much time, such as the accept of a connection. */
+void pfl_fair_turn_charge(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_ns);
 /* Call after all ready connections were checked. `on_released` is called for each connection that
  * is to be polled again, and may be NULL; it must not call this object. */
 void pfl_fair_turn_end(struct pfl_fair_turn *self,

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ULIDs as text: see ulid.h. The alphabet is Crockford's base 32. Cannot fail. */
+/* ULIDs as text: see ulid.h. The alphabet is Crockford's base 32. */
 #include "base/ulid.h"
 
 #include <string.h>
+#include <sys/random.h>
+
+#include "base/err.h"
 
 #define TIME_CHARS 10u
 
@@ -24,6 +27,17 @@ void pfl_ulid_write(uint64_t unix_ms, const uint8_t random[PFL_ULID_RANDOM_BYTES
     }
     ret_text[0] = digits[unix_ms >> 45 & 7]; /* of 48 bits */
     ret_text[at] = '\0';
+}
+
+int pfl_ulid_make(uint64_t unix_ms, char ret_text[PFL_ULID_BYTES])
+{
+    uint8_t random[PFL_ULID_RANDOM_BYTES];
+    bool is_random = getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random);
+
+    if (!is_random)
+        memset(random, 0, sizeof(random));
+    pfl_ulid_write(unix_ms, random, ret_text);
+    return is_random ? 0 : PFL_EIO;
 }
 
 bool pfl_ulid_is_valid(const char *text_untrusted)

@@ -11,6 +11,8 @@
 
 void pfl_ulid_write(uint64_t unix_ms, const uint8_t random[PFL_ULID_RANDOM_BYTES],
                     char ret_text[PFL_ULID_BYTES]);
+/* With random bits of the kernel. PFL_EIO: it has none; they are zero then. */
+int pfl_ulid_make(uint64_t unix_ms, char ret_text[PFL_ULID_BYTES]);
 bool pfl_ulid_is_valid(const char *text_untrusted); /* upper case only */
 
 #endif

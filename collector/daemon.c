@@ -20,7 +20,7 @@
 #include "base/notify.h"
 #include "collector/metrics_port.h"
 #include "collector/order/rollout_port.h"
-#include "collector/retain/clean_port.h"
+#include "collector/retain/cleaner_port.h"
 #include "collector/sandbox.h"
 #include "collector/serve/serve_port.h"
 

@@ -79,7 +79,7 @@ static void collect_orders(const struct pfl_rollout_port_figures *f, struct pfl_
                        (double)f->turns.refused);
     pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_collector_order_turns_total",
                        "Turns of hosts to get their orders, by how they ended.");
-    for (unsigned i = 0; i <= PFL_ROLLOUT_OTHERS; i++) {
+    for (unsigned i = 0; i <= PFL_ROLLOUT_LEASED; i++) {
         struct pfl_metrics_label label = {"end", ends[i]};
 
         pfl_metrics_row(m, &label, 1, (double)f->rollout.ends[i]);

@@ -6,7 +6,7 @@
 #include "collector/daemon.h"
 #include "collector/order/rollout_port.h"
 #include "collector/pull/pull_port.h"
-#include "collector/retain/clean_port.h"
+#include "collector/retain/cleaner_port.h"
 #include "collector/serve/serve_port.h"
 
 struct pfl_collector_metrics;

@@ -90,7 +90,7 @@ static void on_hit(void *user, const char *trigger)
                                 uv_now(a->conf.loop));
     }
     if (a->orders != NULL)
-        pfl_orders_hit(a->orders, trigger);
+        pfl_orders_on_trigger(a->orders, trigger);
     pfl_agent_watch_triggers(a);
 }
 

@@ -22,10 +22,10 @@
 
 /* ---- the event ---- */
 
-void pfl_agent_report_spool(struct pfl_agent *self)
+static void report(struct pfl_agent *self, bool is_clock_wanted)
 {
     struct pfl_segments_figures f;
-    struct pfl_spool_event event = {.oldest_ms = 0};
+    struct pfl_spool_event event = {.is_clock_wanted = is_clock_wanted};
     uint64_t now_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
 
     if (self->segments == NULL || self->orders == NULL)
@@ -37,6 +37,11 @@ void pfl_agent_report_spool(struct pfl_agent *self)
         event.oldest_ms = (now_ns - f.sums.oldest_unix_ns) / NS_PER_MS;
     pfl_order_set_write(pfl_orders_hash(self->orders), event.orders);
     pfl_events_report_spool(&self->events, &event);
+}
+
+void pfl_agent_report_spool(struct pfl_agent *self)
+{
+    report(self, false);
 }
 
 static void on_event_due(uv_timer_t *timer)
@@ -51,6 +56,21 @@ static void on_changed(void *user)
 
     if (a->is_event_timer_open && !uv_is_active((uv_handle_t *)&a->event_timer))
         (void)uv_timer_start(&a->event_timer, on_event_due, EVENT_MS, 0);
+}
+
+/* Any of the relays will do. */
+static bool ask_clock(void *user)
+{
+    struct pfl_agent *a = user;
+    uint64_t now_ms = uv_now(a->conf.loop);
+
+    if (a->events.listeners_len == 0 || a->orders == NULL)
+        return false;
+    if (now_ms - a->clock_asked_ms < EVENT_MS && a->clock_asked_ms != 0)
+        return true;
+    a->clock_asked_ms = now_ms;
+    report(a, true);
+    return true;
 }
 
 /* ---- begin and end ---- */
@@ -149,6 +169,7 @@ int pfl_agent_open_collect(struct pfl_agent *self)
                                      .boot_id = self->boot_id,
                                      .quota = self->conf.segments_quota,
                                      .on_changed = on_changed,
+                                     .ask_clock = ask_clock,
                                      .on_closed = on_segments_closed,
                                      .user = self};
     int rc;

@@ -7,7 +7,7 @@
 #define PFL_AGENT_PORT_H
 
 #include "agent/daemon/hello.h"
-#include "agent/daemon/segment/segment_book.h"
+#include "agent/daemon/segment/segment_table.h"
 #include "agent/daemon/stream/spool_port.h"
 #include "base/io/tls_stream.h"
 #include "base/stored_fds.h"

@@ -45,6 +45,7 @@ struct pfl_agent {
     struct pfl_orders *orders;          /* likewise */
     struct pfl_worker *segments_worker; /* owned; NULL: no folder */
     char boot_id[40];                   /* the sandbox hides it later */
+    uint64_t clock_asked_ms;            /* of relays, for a segment; 0: never */
     struct pfl_spool_streams spools;
     uv_timer_t event_timer; /* when the spool is reported */
     bool is_event_timer_open;

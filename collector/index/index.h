@@ -27,6 +27,8 @@
 #define PFL_INDEX_KEY_BYTES     512u         /* of an object in the store, with its NUL */
 #define PFL_INDEX_NAME_BYTES    256u         /* of hosts, orders, incarnations, with its NUL */
 #define PFL_INDEX_SEGMENT_BYTES (64u << 10)  /* of a serialized perfleet.Segment */
+#define PFL_INDEX_SCAN_UNITS    (1u << 20)   /* of work in one search: some 0.1 s */
+#define PFL_INDEX_NOTE_WEIGHT   8u           /* so often it counts: in the index, and as JSON */
 #define PFL_INDEX_ORDER_BYTES   (256u << 10) /* of a serialized perfleet.Order */
 #define PFL_INDEX_ROUNDS_BYTES  (16u << 20)  /* of an order's schedule */
 #define PFL_INDEX_LIMIT         1000u        /* rows of a find, where the query has no limit */
@@ -41,6 +43,8 @@
 #define PFL_INDEX_RUNS_MAX      20000u /* of a host */
 #define PFL_INDEX_GAPS_MAX      65536u /* of a host */
 #define PFL_INDEX_FORGET_MAX    5000u  /* of each thing that a call forgets */
+/* A collector without a beat for so long is forgotten, with its generation. */
+#define PFL_INDEX_FORGET_COLLECTORS_MS (UINT64_C(180) * 86400 * 1000)
 
 struct pfl_index;
 
@@ -102,6 +106,13 @@ struct pfl_index_row {
     uint64_t pin_end_unix_ns;
     uint64_t kind; /* of its run: pfl_index_kind */
 };
+
+/* What a live row counts in sums of bytes: its description takes room, too. statements.c has the
+ * same (COUNTED). */
+static inline uint64_t pfl_index_row_count_bytes(const struct pfl_index_row *row)
+{
+    return row->bytes + PFL_INDEX_NOTE_WEIGHT * (uint64_t)row->segment.len;
+}
 
 /* False: no more rows are needed; the call then returns PFL_ECLOSED. */
 typedef bool (*pfl_index_on_row)(void *user, const struct pfl_index_row *row);
@@ -186,7 +197,7 @@ PFL_MUST_USE int pfl_index_tombstone(struct pfl_index *self, const char *id,
 /* TOMBSTONE to GONE: its object is deleted. 0 also if it is gone. */
 PFL_MUST_USE int pfl_index_set_gone(struct pfl_index *self, const char *id, uint64_t now_unix_ns);
 /* A TOMBSTONE whose object could not be deleted: its turn comes after the others'. */
-PFL_MUST_USE int pfl_index_put_off(struct pfl_index *self, const char *id);
+PFL_MUST_USE int pfl_index_postpone(struct pfl_index *self, const char *id);
 /* Of state TOMBSTONE: they wait for their deletion in the store. */
 PFL_MUST_USE int pfl_index_count_tombstones(struct pfl_index *self, uint64_t *ret_count);
 /* Forgets numbers that are gone or lost, and lines of the audit, of before that moment: at most
@@ -195,7 +206,8 @@ PFL_MUST_USE int pfl_index_count_tombstones(struct pfl_index *self, uint64_t *re
 PFL_MUST_USE int pfl_index_forget(struct pfl_index *self, uint64_t before_unix_ns,
                                   uint64_t *ret_count);
 /* Forgets runs without any segment that did not change since that moment, likewise; hosts and kinds
- * without runs; leases of such hosts, and of collectors that have ended. */
+ * without runs; leases of such hosts, and of collectors that have ended; collectors that ended
+ * PFL_INDEX_FORGET_COLLECTORS_MS ago. */
 PFL_MUST_USE int pfl_index_forget_runs(struct pfl_index *self, uint64_t before_unix_ns,
                                        uint64_t *ret_count);
 
@@ -278,7 +290,6 @@ struct pfl_index_oldest {
     const char *class_name;
     const char *trigger;
     bool is_triggered;       /* of those that a trigger made, or of the others */
-    bool has_bytes;          /* no gaps */
     uint64_t before_unix_ns; /* stored before */
     uint64_t now_unix_ns;
 };

@@ -2,7 +2,8 @@
 /*
  * Searches in the index. A window of one host is read from an index of (host, begin); a window of
  * more hosts from one of (begin). The rest of a query is judged row by row, in pages of PAGE rows,
- * so a search holds one page at a time, and ends with a cursor after PFL_INDEX_SCAN_MAX rows.
+ * so a search holds one page at a time, and ends with a cursor after PFL_INDEX_SCAN_MAX rows, or
+ * PFL_INDEX_SCAN_UNITS of work, some 0.1 s.
  *
  *     cursor: 1 byte direction, 8 bytes begin, the id
  *
@@ -15,7 +16,9 @@
 #include "perfleet/segment.fields.h"
 #include "proto/gate/role.h"
 
-#define PAGE 500u
+#define PAGE       500u
+#define ROW_UNITS  32u /* of work: to read a row, besides its UNIT_BYTES */
+#define UNIT_BYTES 64u
 
 struct search {
     const struct pfl_index_find *find;
@@ -25,6 +28,7 @@ struct search {
     uint64_t found;
     uint64_t scanned;
     uint64_t in_page;
+    uint64_t work;
     bool is_oldest_first;
     bool is_stopped;
     /* The last row that was looked at. */
@@ -37,31 +41,42 @@ static struct pfl_span span_of(const char *text)
     return pfl_span_of(text, strlen(text));
 }
 
+/* A pattern may try each of its characters at each place. */
+static bool fits(struct search *s, const char *pattern, struct pfl_span text)
+{
+    struct pfl_span p = span_of(pattern);
+
+    s->work += 1 + (uint64_t)p.len * text.len / UNIT_BYTES;
+    return pfl_pattern_matches(p, text);
+}
+
 /* No patterns: any name. */
-static bool one_fits(char *const *patterns, size_t len, struct pfl_span name)
+static bool one_fits(struct search *s, char *const *patterns, size_t len, const char *name)
 {
     for (size_t i = 0; i < len; i++)
-        if (pfl_pattern_matches(span_of(patterns[i]), name))
+        if (fits(s, patterns[i], span_of(name)))
             return true;
     return len == 0;
 }
 
 /* Whether a field of the segment, which may be repeated, has a text that fits. */
-static bool field_fits(struct pfl_span segment, uint32_t id, const char *pattern)
+static bool field_fits(struct search *s, struct pfl_span segment, uint32_t id, const char *pattern)
 {
     struct pfl_reader reader = pfl_reader_of(segment);
     struct pfl_field field;
 
+    s->work += segment.len / UNIT_BYTES;
     while (pfl_reader_field(&reader, &field))
-        if (field.id == id && pfl_pattern_matches(span_of(pattern), field.bytes))
+        if (field.id == id && fits(s, pattern, field.bytes))
             return true;
     return false;
 }
 
-static bool any_field_fits(struct pfl_span segment, uint32_t id, char *const *patterns, size_t len)
+static bool any_field_fits(struct search *s, struct pfl_span segment, uint32_t id,
+                           char *const *patterns, size_t len)
 {
     for (size_t i = 0; i < len; i++)
-        if (field_fits(segment, id, patterns[i]))
+        if (field_fits(s, segment, id, patterns[i]))
             return true;
     return len == 0;
 }
@@ -80,14 +95,15 @@ static bool has_field(struct pfl_span segment, uint32_t id, struct pfl_span *ret
     return false;
 }
 
-static bool trigger_fits(const Perfleet__TraceQuery *q, struct pfl_span segment)
+static bool trigger_fits(struct search *s, struct pfl_span segment)
 {
+    const Perfleet__TraceQuery *q = s->query;
     struct pfl_span trigger;
 
     if (q->n_trigger == 0)
         return true;
     return has_field(segment, SEGMENT__TRIGGER, &trigger) &&
-           any_field_fits(trigger, SEGMENT_TRIGGER__NAME, q->trigger, q->n_trigger);
+           any_field_fits(s, trigger, SEGMENT_TRIGGER__NAME, q->trigger, q->n_trigger);
 }
 
 static bool id_fits(const Perfleet__TraceQuery *q, const char *id)
@@ -98,29 +114,36 @@ static bool id_fits(const Perfleet__TraceQuery *q, const char *id)
     return q->n_id == 0;
 }
 
-static bool labels_fit(const Perfleet__TraceQuery *q, struct pfl_span segment)
+static bool labels_fit(struct search *s, struct pfl_span segment)
 {
-    for (size_t i = 0; i < q->n_label; i++)
-        if (!field_fits(segment, SEGMENT__LABEL, q->label[i]))
+    for (size_t i = 0; i < s->query->n_label; i++)
+        if (!field_fits(s, segment, SEGMENT__LABEL, s->query->label[i]))
             return false;
     return true;
 }
 
-static bool row_fits(const Perfleet__TraceQuery *q, const struct pfl_index_row *row)
+static bool row_fits(struct search *s, const struct pfl_index_row *row)
 {
+    const Perfleet__TraceQuery *q = s->query;
     struct pfl_span ignored;
 
+    s->work += ROW_UNITS + row->segment.len / UNIT_BYTES;
     if (row->state != PFL_INDEX_LIVE || !id_fits(q, row->id) ||
-        !one_fits(q->host, q->n_host, span_of(row->host)) ||
-        !one_fits(q->order, q->n_order, span_of(row->order)) ||
+        !one_fits(s, q->host, q->n_host, row->host) ||
+        !one_fits(s, q->order, q->n_order, row->order) ||
         (q->orderer != NULL && strcmp(q->orderer, row->orderer) != 0) ||
         (q->pinned && row->pin_who[0] == '\0'))
         return false;
     if (q->lossy && !has_field(row->segment, SEGMENT__LOSS, &ignored) &&
         !has_field(row->segment, SEGMENT__GAP, &ignored))
         return false;
-    return labels_fit(q, row->segment) && trigger_fits(q, row->segment) &&
-           any_field_fits(row->segment, SEGMENT__DATA_SOURCE, q->data_source, q->n_data_source);
+    return labels_fit(s, row->segment) && trigger_fits(s, row->segment) &&
+           any_field_fits(s, row->segment, SEGMENT__DATA_SOURCE, q->data_source, q->n_data_source);
+}
+
+static bool is_tired(const struct search *s)
+{
+    return s->scanned >= PFL_INDEX_SCAN_MAX || s->work >= PFL_INDEX_SCAN_UNITS;
 }
 
 static bool on_found(void *user, const struct pfl_sql_row *sql_row)
@@ -134,12 +157,12 @@ static bool on_found(void *user, const struct pfl_sql_row *sql_row)
     search->scanned++;
     search->begin_ns = row.begin_unix_ns;
     memcpy(search->id, texts.id, sizeof(search->id));
-    if (!row_fits(search->query, &row) ||
+    if (!row_fits(search, &row) ||
         (search->find->is_visible != NULL && !search->find->is_visible(search->find->user, &row)))
-        return true;
+        return !is_tired(search);
     search->found++;
     search->is_stopped = !search->find->on_row(search->find->user, &row);
-    return !search->is_stopped && search->found < search->limit;
+    return !search->is_stopped && search->found < search->limit && !is_tired(search);
 }
 
 /* The cursor of a query that is continued, or the place before the first row. */
@@ -270,9 +293,10 @@ int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,
     if (rc == 0)
         rc = take_cursor(self, &search);
     while (rc == 0 && !is_over && !search.is_stopped && search.found < search.limit &&
-           search.scanned < PFL_INDEX_SCAN_MAX) {
+           !is_tired(&search)) {
         rc = find_page(self, &search);
-        is_over = search.in_page < PAGE && search.found < search.limit && !search.is_stopped;
+        is_over = search.in_page < PAGE && search.found < search.limit && !search.is_stopped &&
+                  !is_tired(&search);
     }
     if (rc == 0 && !is_over)
         give_cursor(&search, ret_cursor);

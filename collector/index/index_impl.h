@@ -32,6 +32,29 @@ int pfl_index_pack(struct pfl_index *self, const ProtobufCMessage *message, size
 /* "" for NULL. PFL_ELIMIT: longer than PFL_INDEX_NAME_BYTES; PFL_EINVAL: not UTF-8. */
 int pfl_index_check_name(struct pfl_index *self, const char *what, const char *name);
 
+/* What changes in the counts of a run: numbers that are live, in gaps, removed; bytes. */
+struct pfl_index_counts {
+    int64_t stored;
+    int64_t in_gaps;
+    int64_t removed;
+    int64_t bytes;
+    uint64_t last;
+};
+
+/* Adds them, the bytes to those of its host as well. */
+int pfl_index_count(struct pfl_index *self, uint64_t run_id, uint64_t host_id,
+                    const struct pfl_index_counts *counts);
+
+/* Rows of a host, which are bounded. */
+struct pfl_index_host_rows {
+    uint64_t gaps;
+    uint64_t kinds;
+};
+
+/* Adds to them; answers the sums. */
+int pfl_index_count_host_rows(struct pfl_index *self, uint64_t host_id, int64_t gaps, int64_t kinds,
+                              struct pfl_index_host_rows *ret_rows);
+
 #define PFL_INDEX_PARAMS(...)                                                                      \
     (const struct pfl_sql_value[]){__VA_ARGS__},                                                   \
         sizeof((const struct pfl_sql_value[]){__VA_ARGS__}) / sizeof(struct pfl_sql_value)

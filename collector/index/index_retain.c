@@ -47,7 +47,7 @@ static bool on_kind_row(void *user, const struct pfl_sql_row *row)
         .class_name = pfl_index_row_text(row, 1, texts.host, sizeof(texts.host)),
         .orderer = pfl_index_row_text(row, 2, texts.orderer, sizeof(texts.orderer)),
         .order = pfl_index_row_text(row, 3, texts.order, sizeof(texts.order)),
-        .bytes = pfl_sql_row_int(row, 4),
+        .bytes = (int64_t)pfl_sql_row_int(row, 4) > 0 ? pfl_sql_row_int(row, 4) : 0,
         .traces = pfl_sql_row_int(row, 5),
     };
 
@@ -144,7 +144,7 @@ int pfl_index_get_oldest(struct pfl_index *self, const struct pfl_index_oldest *
     struct pfl_sql_call call = {
         query->is_triggered ? PFL_SQL_OLDEST_TRIGGERED : PFL_SQL_OLDEST_PLAIN,
         PFL_INDEX_PARAMS(pfl_sql_int(query->now_unix_ns), pfl_sql_int(query->kind),
-                         pfl_sql_int(query->before_unix_ns), pfl_sql_int(query->has_bytes)),
+                         pfl_sql_int(query->before_unix_ns)),
         on_segment_row, &asked, 0};
 
     if (query->of == PFL_INDEX_OF_HOST)
@@ -165,7 +165,7 @@ int pfl_index_list_live(struct pfl_index *self, const char *after, uint64_t limi
     return pfl_index_run(self, &call);
 }
 
-int pfl_index_put_off(struct pfl_index *self, const char *id)
+int pfl_index_postpone(struct pfl_index *self, const char *id)
 {
     struct pfl_sql_call call = {PFL_SQL_PUT_OFF, PFL_INDEX_PARAMS(pfl_sql_text(id)), NULL, NULL, 0};
 
@@ -215,6 +215,10 @@ static int forget_steps(struct pfl_index *self, void *arg)
          PFL_INDEX_PARAMS(pfl_sql_int(forget->before_unix_ns), pfl_sql_int(PFL_INDEX_FORGET_MAX)),
          NULL, NULL, 0},
         {PFL_SQL_FORGET_LEASES, PFL_INDEX_PARAMS(pfl_sql_int(self->void_ms)), NULL, NULL, 0},
+        {PFL_SQL_FORGET_COLLECTORS,
+         PFL_INDEX_PARAMS(pfl_sql_int(PFL_INDEX_FORGET_COLLECTORS_MS),
+                          pfl_sql_text(self->collector)),
+         NULL, NULL, 0},
         {.statement = PFL_SQL_FORGET_HOSTS},
         {.statement = PFL_SQL_FORGET_KINDS},
     };

@@ -59,36 +59,6 @@ static int find_host(struct pfl_index *self, const char *name, uint64_t *ret_id)
     return rc != 0 ? rc : pfl_index_run(self, &get);
 }
 
-struct host_rows {
-    uint64_t gaps;
-    uint64_t kinds;
-};
-
-static bool on_host_rows(void *user, const struct pfl_sql_row *row)
-{
-    struct host_rows *rows = user;
-
-    rows->gaps = pfl_sql_row_int(row, 0);
-    rows->kinds = pfl_sql_row_int(row, 1);
-    return true;
-}
-
-static struct pfl_sql_value signed_int(int64_t v)
-{
-    return (struct pfl_sql_value){PFL_SQL_INT, v, {NULL, 0}};
-}
-
-static int count_host_rows(struct pfl_index *self, uint64_t host_id, int64_t gaps, int64_t kinds,
-                           struct host_rows *ret_rows)
-{
-    struct pfl_sql_call call = {
-        PFL_SQL_COUNT_HOST_ROWS,
-        PFL_INDEX_PARAMS(pfl_sql_int(host_id), signed_int(gaps), signed_int(kinds)), on_host_rows,
-        ret_rows, 0};
-
-    return pfl_index_run(self, &call);
-}
-
 /* A host that invents too many kinds shares the first one. */
 static int add_kind(struct pfl_index *self, const struct run *run,
                     const struct pfl_sql_value *names, uint64_t *ret_kind)
@@ -97,11 +67,11 @@ static int add_kind(struct pfl_index *self, const struct run *run,
                                            pfl_sql_int(PFL_INDEX_KINDS_MAX)};
     struct pfl_sql_call add = {PFL_SQL_ADD_KIND, params, 4, NULL, NULL, 0};
     struct pfl_sql_call get = {PFL_SQL_GET_KIND, names, 3, on_id, ret_kind, 0};
-    struct host_rows rows = {0};
-    int rc = count_host_rows(self, run->host_id, 0, 1, &rows);
+    struct pfl_index_host_rows rows = {0};
+    int rc = pfl_index_count_host_rows(self, run->host_id, 0, 1, &rows);
 
     if (rc == 0 && rows.kinds > PFL_INDEX_OWN_KINDS_MAX)
-        return count_host_rows(self, run->host_id, 0, -1, &rows);
+        return pfl_index_count_host_rows(self, run->host_id, 0, -1, &rows);
     if (rc == 0)
         rc = pfl_index_run(self, &add);
     return rc != 0 ? rc : pfl_index_run(self, &get);
@@ -179,31 +149,6 @@ static int find_run(struct pfl_index *self, struct run *run)
     return rc != 0 ? rc : lock_run(self, run);
 }
 
-struct counts {
-    int64_t stored;
-    int64_t in_gaps;
-    int64_t removed;
-    int64_t bytes;
-    uint64_t last;
-};
-
-static int count(struct pfl_index *self, uint64_t run_id, uint64_t host_id,
-                 const struct counts *counts)
-{
-    struct pfl_sql_call run = {
-        PFL_SQL_COUNT_RUN,
-        PFL_INDEX_PARAMS(pfl_sql_int(run_id), signed_int(counts->stored),
-                         signed_int(counts->in_gaps), signed_int(counts->removed),
-                         signed_int(counts->bytes), pfl_sql_int(counts->last)),
-        NULL, NULL, 0};
-    struct pfl_sql_call host = {PFL_SQL_COUNT_HOST,
-                                PFL_INDEX_PARAMS(pfl_sql_int(host_id), signed_int(counts->bytes)),
-                                NULL, NULL, 0};
-    int rc = pfl_index_run(self, &run);
-
-    return rc != 0 || counts->bytes == 0 ? rc : pfl_index_run(self, &host);
-}
-
 /* How many numbers of a range something stands for already. */
 struct cover {
     uint64_t first;
@@ -251,6 +196,7 @@ struct known {
     size_t sha256_len;
     char collector[PFL_INDEX_NAME_BYTES];
     uint64_t generation;
+    uint64_t note_len;
 };
 
 struct reserve {
@@ -280,6 +226,7 @@ static bool on_known(void *user, const struct pfl_sql_row *row)
         memcpy(known->sha256, sha256.data, known->sha256_len);
     (void)pfl_index_row_text(row, 6, known->collector, sizeof(known->collector));
     known->generation = pfl_sql_row_int(row, 7);
+    known->note_len = pfl_sql_row_int(row, 8);
     return true;
 }
 
@@ -293,6 +240,13 @@ static uint64_t end_of(const Perfleet__Segment *segment)
 {
     return segment->end_unix_ns > segment->begin_unix_ns ? segment->end_unix_ns
                                                          : segment->begin_unix_ns;
+}
+
+/* As pfl_index_row_count_bytes, before it is a row. */
+static int64_t count_bytes_of(const Perfleet__Segment *s)
+{
+    return (int64_t)((s->gap == NULL ? s->bytes : 0) +
+                     PFL_INDEX_NOTE_WEIGHT * protobuf_c_message_get_packed_size(&s->base));
 }
 
 static int add_row(struct pfl_index *self, const struct reserve *r)
@@ -327,8 +281,8 @@ static int add_row(struct pfl_index *self, const struct reserve *r)
 
 static int count_gap(struct pfl_index *self, uint64_t host_id)
 {
-    struct host_rows rows = {0};
-    int rc = count_host_rows(self, host_id, 1, 0, &rows);
+    struct pfl_index_host_rows rows = {0};
+    int rc = pfl_index_count_host_rows(self, host_id, 1, 0, &rows);
 
     if (rc == 0 && rows.gaps > PFL_INDEX_GAPS_MAX)
         rc = pfl_index_fail(self, PFL_ELIMIT, "the host has %u gaps", PFL_INDEX_GAPS_MAX);
@@ -338,7 +292,7 @@ static int count_gap(struct pfl_index *self, uint64_t host_id)
 static int reserve_new(struct pfl_index *self, struct reserve *r)
 {
     struct cover cover = {.first = r->segment->number, .last = last_of(r->segment)};
-    struct counts counts = {.last = cover.last};
+    struct pfl_index_counts counts = {.last = cover.last};
     int rc = count_cover(self, r->run.id, &cover);
 
     if (rc == 0 && r->segment->gap != NULL)
@@ -353,15 +307,16 @@ static int reserve_new(struct pfl_index *self, struct reserve *r)
     } else if (r->state == PFL_INDEX_LIVE) {
         counts.stored = 1;
         counts.in_gaps = -(int64_t)cover.len;
-        counts.bytes = (int64_t)r->segment->bytes;
     }
-    return count(self, r->run.id, r->run.host_id, &counts);
+    if (r->state == PFL_INDEX_LIVE)
+        counts.bytes = count_bytes_of(r->segment);
+    return pfl_index_count(self, r->run.id, r->run.host_id, &counts);
 }
 
 static int extend_gap(struct pfl_index *self, struct reserve *r)
 {
     struct cover cover = {.first = r->known.last + 1, .last = last_of(r->segment)};
-    struct counts counts = {.last = cover.last};
+    struct pfl_index_counts counts = {.last = cover.last};
     struct pfl_span packed;
     struct pfl_sql_call call;
     int rc = count_cover(self, r->run.id, &cover);
@@ -371,13 +326,16 @@ static int extend_gap(struct pfl_index *self, struct reserve *r)
     if (rc != 0)
         return rc;
     counts.in_gaps = (int64_t)(cover.last - cover.first + 1 - cover.len);
+    if (r->known.state == PFL_INDEX_LIVE)
+        counts.bytes =
+            count_bytes_of(r->segment) - (int64_t)(PFL_INDEX_NOTE_WEIGHT * r->known.note_len);
     call = (struct pfl_sql_call){PFL_SQL_EXTEND_GAP,
                                  PFL_INDEX_PARAMS(pfl_sql_text(r->known.place.id),
                                                   pfl_sql_int(cover.last), pfl_sql_blob(packed),
                                                   pfl_sql_int(end_of(r->segment))),
                                  NULL, NULL, 0};
     rc = pfl_index_run(self, &call);
-    return rc != 0 ? rc : count(self, r->run.id, r->run.host_id, &counts);
+    return rc != 0 ? rc : pfl_index_count(self, r->run.id, r->run.host_id, &counts);
 }
 
 static bool on_any(void *user, const struct pfl_sql_row *row)
@@ -535,24 +493,6 @@ static int restore_steps(struct pfl_index *self, void *arg)
     return rc == 0 && r->result != PFL_INDEX_RESERVE_NEW ? PFL_EEXIST : rc;
 }
 
-static int set_pin(struct pfl_index *self, const char *id, const Perfleet__StoredTrace__Pin *pin,
-                   uint64_t *ret_changed)
-{
-    struct pfl_sql_call call = {
-        PFL_SQL_PIN,
-        PFL_INDEX_PARAMS(pfl_sql_text(id),
-                         pfl_sql_text(pin == NULL        ? ""
-                                      : pin->who == NULL ? "?"
-                                                         : pin->who),
-                         pfl_sql_text(pin == NULL ? "" : text_of(pin->reason)),
-                         pfl_sql_int(pin == NULL ? 0 : pin->end_unix_ns)),
-        NULL, NULL, 0};
-    int rc = pfl_index_run(self, &call);
-
-    *ret_changed = call.changed;
-    return rc;
-}
-
 int pfl_index_restore(struct pfl_index *self, const Perfleet__StoredTrace *trace, const char *key)
 {
     struct pfl_index_place place;
@@ -570,318 +510,4 @@ int pfl_index_restore(struct pfl_index *self, const Perfleet__StoredTrace *trace
     if (rc == 0)
         rc = pfl_index_transact(self, restore_steps, &r);
     return rc == 0 && trace->pin != NULL ? pfl_index_pin(self, place.id, trace->pin) : rc;
-}
-
-/* -- live, dropped, deleted -- */
-
-struct moved {
-    const char *id;
-    const struct pfl_index_deletion *deletion;
-    uint64_t now_unix_ns;
-    bool is_there;
-    uint64_t run_id;
-    uint64_t host_id;
-    uint64_t number;
-    uint64_t last;
-    bool is_gap;
-    uint64_t bytes;
-};
-
-static bool on_live(void *user, const struct pfl_sql_row *row)
-{
-    struct moved *moved = user;
-
-    moved->is_there = true;
-    moved->run_id = pfl_sql_row_int(row, 0);
-    moved->host_id = pfl_sql_row_int(row, 1);
-    moved->number = pfl_sql_row_int(row, 2);
-    moved->bytes = pfl_sql_row_int(row, 3);
-    return true;
-}
-
-struct mask {
-    uint64_t number;
-    bool is_in_gap;
-};
-
-static bool on_mask(void *user, const struct pfl_sql_row *row)
-{
-    struct mask *mask = user;
-
-    mask->is_in_gap = mask->is_in_gap || pfl_sql_row_int(row, 1) > mask->number ||
-                      pfl_sql_row_int(row, 0) < mask->number;
-    return true;
-}
-
-/* Whether the number is in a gap as well. */
-static int find_mask(struct pfl_index *self, const struct moved *moved, struct mask *mask)
-{
-    struct pfl_sql_call call = {PFL_SQL_LIST_RANGE,
-                                PFL_INDEX_PARAMS(pfl_sql_int(moved->run_id),
-                                                 pfl_sql_int(moved->number),
-                                                 pfl_sql_int(moved->number)),
-                                on_mask, mask, 0};
-
-    mask->number = moved->number;
-    return pfl_index_run(self, &call);
-}
-
-static int set_live_steps(struct pfl_index *self, void *arg)
-{
-    struct moved *moved = arg;
-    struct pfl_sql_call call = {
-        PFL_SQL_SET_LIVE,
-        PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(moved->now_unix_ns)), on_live, moved,
-        0};
-    struct mask mask = {0};
-    struct counts counts = {.stored = 1};
-    int rc;
-
-    moved->is_there = false;
-    rc = pfl_index_run(self, &call);
-    if (rc == 0 && !moved->is_there)
-        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such reservation", moved->id);
-    if (rc != 0)
-        return rc;
-    rc = find_mask(self, moved, &mask);
-    counts.in_gaps = mask.is_in_gap ? -1 : 0;
-    counts.bytes = (int64_t)moved->bytes;
-    return rc != 0 ? rc : count(self, moved->run_id, moved->host_id, &counts);
-}
-
-int pfl_index_set_live(struct pfl_index *self, const char *id, uint64_t stored_unix_ns)
-{
-    struct moved moved = {.id = id, .now_unix_ns = stored_unix_ns};
-
-    return pfl_index_transact(self, set_live_steps, &moved);
-}
-
-int pfl_index_drop(struct pfl_index *self, const char *id)
-{
-    struct pfl_sql_call call = {PFL_SQL_DROP, PFL_INDEX_PARAMS(pfl_sql_text(id)), NULL, NULL, 0};
-
-    return pfl_index_run(self, &call);
-}
-
-static bool on_tombstone(void *user, const struct pfl_sql_row *row)
-{
-    struct moved *moved = user;
-
-    moved->is_there = true;
-    moved->run_id = pfl_sql_row_int(row, 0);
-    moved->host_id = pfl_sql_row_int(row, 1);
-    moved->number = pfl_sql_row_int(row, 2);
-    moved->last = pfl_sql_row_int(row, 3);
-    moved->is_gap = pfl_sql_row_int(row, 4) != 0;
-    moved->bytes = pfl_sql_row_int(row, 5);
-    return true;
-}
-
-static bool on_state(void *user, const struct pfl_index_row *row)
-{
-    *(bool *)user = row->state == PFL_INDEX_LIVE;
-    return true;
-}
-
-static int explain_refusal(struct pfl_index *self, const char *id)
-{
-    bool is_live = false;
-    int rc = pfl_index_get(self, id, on_state, &is_live);
-
-    if (rc != 0 && rc != PFL_ENOENT)
-        return rc;
-    return is_live ? pfl_index_fail(self, PFL_EPERM, "%s is pinned, or kept for a while", id)
-                   : pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", id);
-}
-
-static int add_deletion(struct pfl_index *self, const struct moved *moved)
-{
-    const struct pfl_index_deletion *why = moved->deletion;
-    struct pfl_sql_call call = {PFL_SQL_ADD_DELETION,
-                                PFL_INDEX_PARAMS(pfl_sql_text(moved->id),
-                                                 pfl_sql_int(why->now_unix_ns),
-                                                 pfl_sql_text(why->who), pfl_sql_text(why->reason)),
-                                NULL, NULL, 0};
-
-    return pfl_index_run(self, &call);
-}
-
-static int tombstone_steps(struct pfl_index *self, void *arg)
-{
-    struct moved *moved = arg;
-    const struct pfl_index_deletion *why = moved->deletion;
-    struct pfl_sql_call call = {PFL_SQL_TOMBSTONE,
-                                PFL_INDEX_PARAMS(pfl_sql_text(moved->id),
-                                                 pfl_sql_int(why->now_unix_ns),
-                                                 pfl_sql_int(why->is_bound_by_keep)),
-                                on_tombstone, moved, 0};
-    struct counts counts = {0};
-    struct host_rows rows = {0};
-    int rc;
-
-    moved->is_there = false;
-    rc = pfl_index_run(self, &call);
-    if (rc == 0 && !moved->is_there)
-        rc = explain_refusal(self, moved->id);
-    if (rc != 0)
-        return rc;
-    rc = add_deletion(self, moved);
-    if (rc != 0)
-        return rc;
-    if (moved->is_gap) /* it stays one: what was lost at the host was never stored */
-        return count_host_rows(self, moved->host_id, -1, 0, &rows);
-    counts.stored = -1;
-    counts.removed = 1;
-    counts.bytes = -(int64_t)moved->bytes;
-    return count(self, moved->run_id, moved->host_id, &counts);
-}
-
-/* A number that is in a gap as well is one of the gap's again. */
-static int lost_steps(struct pfl_index *self, void *arg)
-{
-    struct moved *moved = arg;
-    struct pfl_sql_call call = {
-        PFL_SQL_SET_LOST,
-        PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(moved->deletion->now_unix_ns)),
-        on_tombstone, moved, 0};
-    struct mask mask = {0};
-    struct counts counts = {.stored = -1};
-    int rc;
-
-    moved->is_there = false;
-    rc = pfl_index_run(self, &call);
-    if (rc == 0 && !moved->is_there)
-        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", moved->id);
-    if (rc == 0)
-        rc = add_deletion(self, moved);
-    if (rc == 0)
-        rc = find_mask(self, moved, &mask);
-    if (rc != 0)
-        return rc;
-    counts.in_gaps = mask.is_in_gap ? 1 : 0;
-    counts.bytes = -(int64_t)moved->bytes;
-    return count(self, moved->run_id, moved->host_id, &counts);
-}
-
-int pfl_index_set_lost(struct pfl_index *self, const char *id, const struct pfl_index_deletion *why)
-{
-    struct moved moved = {.id = id, .deletion = why};
-
-    return pfl_index_transact(self, lost_steps, &moved);
-}
-
-static int found_steps(struct pfl_index *self, void *arg)
-{
-    struct moved *moved = arg;
-    struct pfl_sql_call call = {
-        PFL_SQL_SET_FOUND,
-        PFL_INDEX_PARAMS(pfl_sql_text(moved->id), pfl_sql_int(moved->now_unix_ns)), NULL, NULL, 0};
-    int rc = pfl_index_run(self, &call);
-
-    if (rc == 0 && call.changed == 0)
-        rc = pfl_index_fail(self, PFL_ENOENT, "%s: it is not lost", moved->id);
-    return rc != 0 ? rc : set_live_steps(self, arg);
-}
-
-int pfl_index_set_found(struct pfl_index *self, const char *id, uint64_t now_unix_ns)
-{
-    struct moved moved = {.id = id, .now_unix_ns = now_unix_ns};
-
-    return pfl_index_transact(self, found_steps, &moved);
-}
-
-int pfl_index_tombstone(struct pfl_index *self, const char *id,
-                        const struct pfl_index_deletion *deletion)
-{
-    struct moved moved = {.id = id, .deletion = deletion};
-    int rc = pfl_index_check_name(self, "an id", id);
-
-    if (rc == 0)
-        rc = pfl_index_check_name(self, "who deletes", deletion->who);
-    if (rc == 0)
-        rc = pfl_index_check_name(self, "the reason", deletion->reason);
-    return rc != 0 ? rc : pfl_index_transact(self, tombstone_steps, &moved);
-}
-
-int pfl_index_set_gone(struct pfl_index *self, const char *id, uint64_t now_unix_ns)
-{
-    struct pfl_sql_call call = {PFL_SQL_SET_GONE,
-                                PFL_INDEX_PARAMS(pfl_sql_text(id), pfl_sql_int(now_unix_ns)), NULL,
-                                NULL, 0};
-
-    return pfl_index_run(self, &call);
-}
-
-struct forget {
-    uint64_t before_unix_ns;
-    uint64_t count;
-};
-
-static int forget_steps(struct pfl_index *self, void *arg)
-{
-    struct forget *forget = arg;
-    struct pfl_sql_call call = {
-        PFL_SQL_FORGET,
-        PFL_INDEX_PARAMS(pfl_sql_int(forget->before_unix_ns), pfl_sql_int(PFL_INDEX_FORGET_MAX)),
-        NULL, NULL, 0};
-    int rc = pfl_index_run(self, &call);
-
-    forget->count = call.changed;
-    if (rc != 0)
-        return rc;
-    call.statement = PFL_SQL_FORGET_DELETIONS;
-    rc = pfl_index_run(self, &call);
-    forget->count += call.changed;
-    return rc;
-}
-
-int pfl_index_forget(struct pfl_index *self, uint64_t before_unix_ns, uint64_t *ret_count)
-{
-    struct forget forget = {.before_unix_ns = before_unix_ns};
-    int rc = pfl_index_transact(self, forget_steps, &forget);
-
-    *ret_count = forget.count;
-    return rc;
-}
-
-/* -- pins -- */
-
-static int pin(struct pfl_index *self, const char *id, const Perfleet__StoredTrace__Pin *what)
-{
-    uint64_t changed = 0;
-    int rc = pfl_index_check_name(self, "an id", id);
-
-    if (rc == 0)
-        rc = set_pin(self, id, what, &changed);
-    if (rc == 0 && changed == 0)
-        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", id);
-    return rc;
-}
-
-int pfl_index_pin(struct pfl_index *self, const char *id, const Perfleet__StoredTrace__Pin *what)
-{
-    int rc = pfl_index_check_name(self, "who pins", what->who);
-
-    if (rc == 0)
-        rc = pfl_index_check_name(self, "the reason", what->reason);
-    return rc != 0 ? rc : pin(self, id, what);
-}
-
-int pfl_index_unpin(struct pfl_index *self, const char *id)
-{
-    return pin(self, id, NULL);
-}
-
-int pfl_index_keep(struct pfl_index *self, const char *id, uint64_t until_unix_ns)
-{
-    struct pfl_sql_call call = {PFL_SQL_KEEP,
-                                PFL_INDEX_PARAMS(pfl_sql_text(id), pfl_sql_int(until_unix_ns)),
-                                NULL, NULL, 0};
-    int rc = pfl_index_check_name(self, "an id", id);
-
-    if (rc == 0)
-        rc = pfl_index_run(self, &call);
-    if (rc == 0 && call.changed == 0)
-        rc = pfl_index_fail(self, PFL_ENOENT, "%s: no such trace", id);
-    return rc;
 }

@@ -8,12 +8,16 @@
  * again. A server that does not answer is given up by the connection's timeouts: 5 s to connect,
  * 15 s without an acknowledgement of sent bytes, 30 s for a statement. Conninfo overrides them. One
  * whose machine acknowledges, but which does not answer, is given up after ANSWER_MS: nothing here
- * blocks in libpq, but in poll. PQcancel is not used: it waits for that server, too.
+ * blocks in libpq, but in poll. PQcancel is not used: it waits for that server, too. A server that
+ * sends without end is given up: over TCP, after SQL_ANSWER_BYTES; after SQL_NOTICES_MAX notices,
+ * whose text nobody sees.
  *
  * Owns the connection. Rows of a result are in memory while it is read: statements have limits.
  */
 #include <errno.h>
 #include <libpq-fe.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,18 +32,22 @@
 #define OID_TEXT     25u
 #define SQLSTATE_MAX 6u
 
-#define ANSWER_MS    35000u /* longer than a statement may take */
-#define CANCELLED_MS 5000u  /* the same, once it was cancelled */
-#define POLL_MS      200
-#define NS_PER_MS    UINT64_C(1000000)
+#define ANSWER_MS        35000u /* longer than a statement may take */
+#define CANCELLED_MS     5000u  /* the same, once it was cancelled */
+#define POLL_MS          200
+#define SQL_ANSWER_BYTES (256u << 20)
+#define SQL_NOTICES_MAX  256u /* of a statement, or of a connection that begins */
+#define NS_PER_MS        UINT64_C(1000000)
 
 struct postgres_sql {
     struct pfl_sql base;
     PGconn *conn; /* owned */
     bool is_prepared[PFL_STATEMENTS];
     unsigned answer_ms;
+    unsigned notices;
     bool is_in_transaction;
-    bool is_silent; /* it did not answer, and the connection was given up */
+    bool is_silent;  /* it did not answer, and the connection was given up */
+    bool is_endless; /* the same, because it sent too much */
     atomic_bool is_cancelled;
 };
 
@@ -58,10 +66,14 @@ static struct postgres_sql *of(struct pfl_sql *base)
     return (struct postgres_sql *)base;
 }
 
-static void ignore_notice(void *user, const char *text)
+/* libpq would write them to stderr, which is the log. */
+static void count_notice(void *user, const char *text)
 {
-    (void)user;
+    struct postgres_sql *self = user;
+
     (void)text;
+    if (++self->notices == SQL_NOTICES_MAX)
+        (void)shutdown(PQsocket(self->conn), SHUT_RDWR);
 }
 
 /* libpq's text without its line ends. */
@@ -91,6 +103,7 @@ static int fail(struct postgres_sql *self, const PGresult *result)
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
     note(self, self->is_silent    ? "the server does not answer"
+               : self->is_endless ? "the server's answer has no end"
                : sqlstate != NULL ? PQresultErrorMessage(result)
                                   : PQerrorMessage(self->conn));
     if (PQstatus(self->conn) != CONNECTION_OK)
@@ -124,13 +137,27 @@ static bool wait_for_server(const struct postgres_sql *self, uint64_t begun_ms, 
     return true;
 }
 
-/* Sends the rest, until there is a result, or the connection is lost. False: it is too late. */
-static bool receive(struct postgres_sql *self, uint64_t begun_ms)
+/* Of this connection; 0 if it is none over TCP. */
+static uint64_t count_received(const struct postgres_sql *self)
+{
+    struct tcp_info info = {.tcpi_state = 0};
+    socklen_t len = sizeof(info);
+
+    return getsockopt(PQsocket(self->conn), IPPROTO_TCP, TCP_INFO, &info, &len) == 0
+               ? info.tcpi_bytes_received
+               : 0;
+}
+
+/* Sends the rest, until there is a result, or the connection is lost. False: it is given up. */
+static bool receive(struct postgres_sql *self, uint64_t begun_ms, uint64_t begun_bytes)
 {
     int unsent = PQflush(self->conn);
 
     while (unsent > 0 || (unsent == 0 && PQisBusy(self->conn))) {
-        if (!wait_for_server(self, begun_ms, unsent > 0))
+        self->is_silent = self->is_silent || !wait_for_server(self, begun_ms, unsent > 0);
+        self->is_endless = self->notices >= SQL_NOTICES_MAX ||
+                           count_received(self) > begun_bytes + SQL_ANSWER_BYTES;
+        if (self->is_silent || self->is_endless)
             return false;
         if (PQconsumeInput(self->conn) == 0)
             return true;
@@ -142,7 +169,6 @@ static bool receive(struct postgres_sql *self, uint64_t begun_ms)
 /* For libpq the connection is lost then; otherwise it would wait for the server. */
 static void give_up(struct postgres_sql *self)
 {
-    self->is_silent = true;
     (void)shutdown(PQsocket(self->conn), SHUT_RDWR);
     (void)PQconsumeInput(self->conn);
 }
@@ -151,12 +177,15 @@ static void give_up(struct postgres_sql *self)
 static PGresult *answer(struct postgres_sql *self, int is_sent)
 {
     uint64_t begun_ms = now_ms();
+    uint64_t begun_bytes = count_received(self);
     PGresult *last = NULL;
     PGresult *next = NULL;
 
     self->is_silent = false;
+    self->is_endless = false;
+    self->notices = 0;
     while (is_sent != 0 && (last == NULL || PQstatus(self->conn) == CONNECTION_OK)) {
-        if (!receive(self, begun_ms))
+        if (!receive(self, begun_ms, begun_bytes))
             give_up(self);
         next = PQgetResult(self->conn);
         if (next == NULL)
@@ -177,6 +206,7 @@ static int connect_again(struct postgres_sql *self)
         return PFL_EAGAIN;
     }
     memset(self->is_prepared, 0, sizeof(self->is_prepared));
+    self->notices = 0;
     PQreset(self->conn);
     if (PQstatus(self->conn) == CONNECTION_OK && PQsetnonblocking(self->conn, 1) == 0)
         return 0;
@@ -406,7 +436,10 @@ int pfl_sql_postgres_open(const char *where, unsigned answer_ms, char *ret_why,
         return PFL_ENOMEM;
     self->base.engine = &engine;
     self->answer_ms = answer_ms != 0 ? answer_ms : ANSWER_MS;
-    self->conn = PQconnectdbParams(names, values, 1);
+    /* Begun, and at once again: only so notices have a processor before the first one comes. */
+    self->conn = PQconnectStartParams(names, values, 1);
+    (void)PQsetNoticeProcessor(self->conn, count_notice, self);
+    PQreset(self->conn);
     if (PQstatus(self->conn) != CONNECTION_OK || PQsetnonblocking(self->conn, 1) != 0) {
         note(self, self->conn != NULL ? PQerrorMessage(self->conn) : "out of memory");
         (void)snprintf(ret_why, PFL_SQL_WHY_BYTES, "%s", self->base.why);
@@ -414,7 +447,6 @@ int pfl_sql_postgres_open(const char *where, unsigned answer_ms, char *ret_why,
         close_sql(&self->base);
         return rc;
     }
-    (void)PQsetNoticeProcessor(self->conn, ignore_notice, NULL);
     *ret_sql = &self->base;
     return 0;
 }

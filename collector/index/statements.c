@@ -80,7 +80,16 @@ static const char version_2[] =
 static const char version_3[] =
     "CREATE TABLE clock(id BIGINT PRIMARY KEY, unix_ns BIGINT NOT NULL);";
 
-static const char *const steps[] = {version_1, version_2, version_3};
+/* What a segment counts in the sums of its run and its host: pfl_index_row_count_bytes. */
+#define COUNTED "(bytes + 8 * COALESCE(LENGTH(definition), 0))"
+
+static const char version_4[] =
+    "UPDATE run SET bytes ="
+    " COALESCE((SELECT SUM" COUNTED " FROM segment WHERE run_id = run.id AND state = 1), 0);"
+    "UPDATE host SET bytes ="
+    " COALESCE((SELECT SUM(run.bytes) FROM run WHERE run.host_id = host.id), 0);";
+
+static const char *const steps[] = {version_1, version_2, version_3, version_4};
 
 #define ROW                                                                                        \
     "SELECT s.id, s.object_key, h.name, r.orderer, r.order_name, r.incarnation, s.state,"          \
@@ -88,15 +97,14 @@ static const char *const steps[] = {version_1, version_2, version_3};
     " s.pin_who, s.pin_reason, s.pin_end_ns, s.kind_id "
 #define MAY_GO                                                                                     \
     " AND s.keep_ns <= $1 AND (s.pin_who = '' OR (s.pin_end_ns <> 0 AND s.pin_end_ns <= $1))"
-/* Of a kind, the first that was stored: $1 now, $2 the kind, $3 stored before, $4 at least so long.
- */
+/* Of a kind, the first that was stored: $1 now, $2 the kind, $3 stored before. */
 #define OLDEST(trigger)                                                                            \
     ROW FROM "WHERE s.state = 1 AND s.trigger_name " trigger                                       \
-             " '' AND s.kind_id = $2 AND s.stored_ns < $3 AND s.bytes >= $4" MAY_GO                \
+             " '' AND s.kind_id = $2 AND s.stored_ns < $3" MAY_GO                                  \
              " ORDER BY s.stored_ns, s.id LIMIT 1"
 #define OLDEST_OF_HOST(is_long)                                                                    \
     "SELECT * FROM (SELECT s.id, s.begin_ns FROM segment s WHERE s.state = 1 AND s.host_id = $2"   \
-    " AND s.is_long = " is_long " AND s.bytes > 0 AND (s.trigger_name <> '') = ($4 <> 0)"          \
+    " AND s.is_long = " is_long " AND (s.trigger_name <> '') = ($4 <> 0)"                          \
     " AND s.kind_id IN (SELECT id FROM kind WHERE class = $3)" MAY_GO                              \
     " ORDER BY s.begin_ns, s.id LIMIT 1) AS part_" is_long
 /* When the newest of each kind was stored. */
@@ -169,8 +177,8 @@ static const char *const statements[PFL_STATEMENTS] = {
         " stored_ns, kind_id, trigger_name) VALUES($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,"
         " $12, $13, $14, $15, $16, $17, $18, $19, $20)",
     [PFL_SQL_GET_NUMBER] =
-        "SELECT s.id, s.object_key, s.state, s.is_gap, s.last, s.sha256, s.collector, s.generation"
-        " FROM segment s WHERE run_id = $1 AND number = $2",
+        "SELECT s.id, s.object_key, s.state, s.is_gap, s.last, s.sha256, s.collector, s.generation,"
+        " LENGTH(s.definition) FROM segment s WHERE run_id = $1 AND number = $2",
     [PFL_SQL_TAKE_OVER] = "UPDATE segment SET state = 0, collector = $2, generation = $3,"
                           " changed_ns = $4"
                           " WHERE id = $1",
@@ -184,7 +192,7 @@ static const char *const statements[PFL_STATEMENTS] = {
         "AND last >= $2"
         " AND number <= $3 ORDER BY number, last",
     [PFL_SQL_SET_LIVE] = "UPDATE segment SET state = 1, stored_ns = $2, changed_ns = $2"
-                         " WHERE id = $1 AND state = 0 RETURNING run_id, host_id, number, bytes",
+                         " WHERE id = $1 AND state = 0 RETURNING run_id, host_id, number, " COUNTED,
     [PFL_SQL_DROP] = "DELETE FROM segment WHERE id = $1 AND state = 0",
     [PFL_SQL_GET_SEGMENT] = ROW FROM "WHERE s.id = $1",
     [PFL_SQL_FIND_STATE] = ROW FROM "WHERE s.state = $1 AND s.state <> 1 AND s.changed_ns < $2"
@@ -197,7 +205,7 @@ static const char *const statements[PFL_STATEMENTS] = {
         "UPDATE segment SET state = 2, changed_ns = $2 WHERE id = $1 AND state = 1"
         " AND (pin_who = '' OR (pin_end_ns <> 0 AND pin_end_ns <= $2))"
         " AND ($3 = 0 OR keep_ns <= $2)"
-        " RETURNING run_id, host_id, number, last, is_gap, bytes",
+        " RETURNING run_id, host_id, number, last, is_gap, " COUNTED,
     [PFL_SQL_SET_GONE] = "UPDATE segment SET state = 3, changed_ns = $2, definition = NULL"
                          " WHERE id = $1 AND state = 2",
     /* The state again: another collector may find a lost one meanwhile. */
@@ -257,7 +265,8 @@ static const char *const statements[PFL_STATEMENTS] = {
                      " ON CONFLICT(name) DO UPDATE SET generation = collector.generation + 1,"
                      " beat_ms = excluded.beat_ms RETURNING generation",
     [PFL_SQL_BEAT] = "UPDATE collector SET beat_ms = @NOW@ WHERE name = $1 AND generation = $2",
-    [PFL_SQL_LEAVE] = "UPDATE collector SET beat_ms = 0 WHERE name = $1 AND generation = $2",
+    /* Negative: it ended then. */
+    [PFL_SQL_LEAVE] = "UPDATE collector SET beat_ms = -@NOW@ WHERE name = $1 AND generation = $2",
     [PFL_SQL_IS_ALIVE] = "SELECT 1 FROM collector WHERE name = $1 AND generation = $2"
                          " AND beat_ms > @NOW@ - $3",
     [PFL_SQL_LEASE] = "INSERT INTO lease(name, collector, generation) VALUES($1, $2, $3)"
@@ -298,7 +307,7 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_LIST_LIVE] = ROW FROM "WHERE s.id > $1 AND s.state = 1 AND s.is_gap = 0"
                                    " ORDER BY s.id LIMIT $2",
     [PFL_SQL_SET_LOST] = "UPDATE segment SET state = 4, changed_ns = $2 WHERE id = $1 AND state = 1"
-                         " RETURNING run_id, host_id, number, last, is_gap, bytes",
+                         " RETURNING run_id, host_id, number, last, is_gap, " COUNTED,
     [PFL_SQL_SET_FOUND] = "UPDATE segment SET state = 0, changed_ns = $2 WHERE id = $1"
                           " AND state = 4",
     [PFL_SQL_FORGET_RUNS] =
@@ -310,6 +319,9 @@ static const char *const statements[PFL_STATEMENTS] = {
         "DELETE FROM lease WHERE NOT EXISTS (SELECT 1 FROM collector c WHERE"
         " c.name = lease.collector AND c.generation = lease.generation AND c.beat_ms > @NOW@ - $1)"
         " OR name IN (SELECT name FROM host WHERE " IS_UNUSED_HOST ")",
+    /* Not its own: the clock may have jumped since the last beat. */
+    [PFL_SQL_FORGET_COLLECTORS] = "DELETE FROM collector WHERE ABS(beat_ms) < @NOW@ - $1"
+                                  " AND name <> $2",
     [PFL_SQL_FORGET_HOSTS] = "DELETE FROM host WHERE " IS_UNUSED_HOST,
     [PFL_SQL_HAS_NUMBER] =
         "SELECT 1 FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = r.host_id"

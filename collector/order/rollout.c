@@ -19,19 +19,18 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/list.h"
 #include "base/mem.h"
+#include "collector/relay/host_map.h"
 #include "proto/order/selector.h"
 #include "tunnel/backoff.h"
 
-#define BUCKETS    4096u
 #define LABELS_MAX 64u
 
 enum place {
     PLACE_IDLE = 0,
     PLACE_READY,
     PLACE_WAITING,
-    PLACE_OTHERS,
+    PLACE_LEASED,
     PLACE_TURN,
 };
 
@@ -43,20 +42,16 @@ struct given {
 };
 
 struct pfl_rollout_host {
-    struct pfl_list node;           /* in the list of its place */
-    struct pfl_rollout_host *chain; /* of its bucket */
-    enum place place;
-    unsigned relays;     /* a bit for each that has it connected */
-    bool is_asked;       /* a turn ended well since it came */
-    bool is_void;        /* the policy may be another one */
-    bool is_changed;     /* during the turn */
-    bool is_refreshed;   /* the turn puts all again */
-    bool is_lost;        /* waits for a stream: no change ends the wait */
-    bool is_visited;     /* its segments were taken since the last turn */
-    uint64_t due_ms;     /* while waiting */
-    uint64_t turn_ms;    /* when the last turn that ended well did */
-    uint64_t refresh_ms; /* when all is put again; 0: it was not asked yet */
-    uint64_t done_hash;  /* what it had at the end of the last turn */
+    struct pfl_host_entry entry; /* first; due_ms: while waiting, leased, and when idle */
+    bool is_asked;               /* a turn ended well since it came */
+    bool is_void;                /* the policy may be another one */
+    bool is_changed;             /* during the turn */
+    bool is_refreshed;           /* the turn puts all again */
+    bool is_lost;                /* waits for a stream: no change ends the wait */
+    bool is_visited;             /* its segments were taken since the last turn */
+    uint64_t turn_ms;            /* when the last turn that ended well did */
+    uint64_t refresh_ms;         /* when all is put again; 0: it was not asked yet */
+    uint64_t done_hash;          /* what it had at the end of the last turn */
     struct pfl_backoff failures;
     struct pfl_backoff losses; /* of orders that it had */
     char **labels;             /* owned, with its texts */
@@ -66,18 +61,19 @@ struct pfl_rollout_host {
     char claim[PFL_ORDER_SET_TEXT_BYTES];      /* the hash, as reported last */
     char turn_claim[PFL_ORDER_SET_TEXT_BYTES]; /* when the turn began */
     char seen_claim[PFL_ORDER_SET_TEXT_BYTES]; /* that the last turn that ended well began with */
-    char name[PFL_IDENTITY_NAME_BYTES];
 };
 
 struct pfl_rollout {
     struct pfl_known_orders orders;
-    struct pfl_rollout_host *buckets[BUCKETS]; /* owned */
-    struct pfl_list lists[PLACE_TURN + 1];
-    unsigned counts[PLACE_TURN + 1];
-    unsigned hosts;
+    struct pfl_host_map hosts; /* owned; a list for each place */
     unsigned turns_max;
-    uint64_t ends[PFL_ROLLOUT_OTHERS + 1];
+    uint64_t ends[PFL_ROLLOUT_LEASED + 1];
 };
+
+static struct pfl_rollout_host *host_of(struct pfl_host_entry *entry)
+{
+    return (struct pfl_rollout_host *)(void *)entry;
+}
 
 /* ---- hosts ---- */
 
@@ -101,46 +97,25 @@ static void free_host(struct pfl_rollout_host *host)
 
 static void move(struct pfl_rollout *r, struct pfl_rollout_host *host, enum place place)
 {
-    pfl_list_remove(&host->node);
-    r->counts[host->place]--;
-    host->place = place;
-    r->counts[place]++;
-    pfl_list_append(&r->lists[place], &host->node);
-}
-
-static struct pfl_rollout_host **find(struct pfl_rollout *r, const char *name)
-{
-    struct pfl_rollout_host **at = &r->buckets[pfl_hash_str(name) % BUCKETS];
-
-    while (*at != NULL && strcmp((*at)->name, name) != 0)
-        at = &(*at)->chain;
-    return at;
+    pfl_host_map_move(&r->hosts, &host->entry, place);
 }
 
 static void forget(struct pfl_rollout *r, struct pfl_rollout_host *host)
 {
-    *find(r, host->name) = host->chain;
-    pfl_list_remove(&host->node);
-    r->counts[host->place]--;
-    r->hosts--;
+    pfl_host_map_remove(&r->hosts, &host->entry);
     free_host(host);
 }
 
 static int add(struct pfl_rollout *r, const char *name, struct pfl_rollout_host **ret_host)
 {
-    struct pfl_rollout_host *host;
+    struct pfl_rollout_host *host = pfl_mem_zalloc(sizeof(*host));
+    int rc = host != NULL ? pfl_host_map_add(&r->hosts, name, &host->entry) : PFL_ENOMEM;
 
-    if (r->hosts == PFL_ROLLOUT_HOSTS_MAX)
-        return PFL_ELIMIT;
-    host = pfl_mem_zalloc(sizeof(*host));
-    if (host == NULL)
-        return PFL_ENOMEM;
-    (void)snprintf(host->name, sizeof(host->name), "%s", name);
+    if (rc != 0) {
+        pfl_mem_free(host);
+        return rc;
+    }
     host->failures.max_ms = host->losses.max_ms = PFL_ROLLOUT_WAIT_MAX_MS;
-    *find(r, name) = host;
-    r->hosts++;
-    r->counts[PLACE_IDLE]++;
-    pfl_list_append(&r->lists[PLACE_IDLE], &host->node);
     *ret_host = host;
     return 0;
 }
@@ -149,7 +124,7 @@ static int add(struct pfl_rollout *r, const char *name, struct pfl_rollout_host 
 static void wake(struct pfl_rollout *r, struct pfl_rollout_host *host)
 {
     host->is_changed = true;
-    if (host->place == PLACE_IDLE || (host->place == PLACE_WAITING && !host->is_lost))
+    if (host->entry.list == PLACE_IDLE || (host->entry.list == PLACE_WAITING && !host->is_lost))
         move(r, host, PLACE_READY);
 }
 
@@ -188,16 +163,16 @@ static int set_labels(struct pfl_rollout_host *host, const struct pfl_rollout_st
 /* At that relay no more. */
 static void leave(struct pfl_rollout *r, struct pfl_rollout_host *host, unsigned relay)
 {
-    host->relays &= ~(1u << relay);
-    if (host->relays == 0 && host->place != PLACE_TURN)
+    host->entry.relays &= ~(1u << relay);
+    if (host->entry.relays == 0 && host->entry.list != PLACE_TURN)
         forget(r, host);
 }
 
 static void come(struct pfl_rollout *r, struct pfl_rollout_host *host, unsigned relay)
 {
-    bool is_new = host->relays == 0;
+    bool is_new = host->entry.relays == 0;
 
-    host->relays |= 1u << relay;
+    host->entry.relays |= 1u << relay;
     if (!is_new)
         return;
     host->is_asked = false;
@@ -230,12 +205,11 @@ static int join(struct pfl_rollout *r, const struct pfl_rollout_state *state,
 
 int pfl_rollout_set_host(struct pfl_rollout *self, const struct pfl_rollout_state *state)
 {
-    struct pfl_rollout_host *host;
+    struct pfl_rollout_host *host = host_of(pfl_host_map_find(&self->hosts, state->name));
     int rc = 0;
 
     if (!pfl_identity_is_name(state->name))
         return PFL_EINVAL;
-    host = *find(self, state->name);
     if (host == NULL && !state->is_connected)
         return 0;
     if (host == NULL)
@@ -247,7 +221,7 @@ int pfl_rollout_set_host(struct pfl_rollout *self, const struct pfl_rollout_stat
         return 0;
     }
     rc = join(self, state, host);
-    if (rc != 0 && host->relays == 0 && host->place != PLACE_TURN)
+    if (rc != 0 && host->entry.relays == 0 && host->entry.list != PLACE_TURN)
         forget(self, host);
     return rc;
 }
@@ -258,25 +232,19 @@ void pfl_rollout_forget_relay(struct pfl_rollout *self, unsigned relay)
     struct pfl_list *tmp;
 
     for (unsigned i = 0; i <= PLACE_TURN; i++) {
-        PFL_LIST_EACH_SAFE (it, tmp, &self->lists[i])
-            leave(self, PFL_CONTAINER_OF(it, struct pfl_rollout_host, node), relay);
+        PFL_LIST_EACH_SAFE (it, tmp, &self->hosts.lists[i])
+            leave(self, host_of(pfl_host_entry_of(it)), relay);
     }
 }
 
 const char *pfl_rollout_host_get_name(const struct pfl_rollout_host *host)
 {
-    return host->name;
+    return host->entry.name;
 }
 
 unsigned pfl_rollout_host_get_relay(const struct pfl_rollout_host *host, unsigned after)
 {
-    for (unsigned i = 1; i <= PFL_ROLLOUT_RELAYS_MAX; i++) {
-        unsigned relay = (after + i) % PFL_ROLLOUT_RELAYS_MAX;
-
-        if ((host->relays & 1u << relay) != 0)
-            return relay;
-    }
-    return PFL_ROLLOUT_RELAYS_MAX;
+    return pfl_host_entry_get_relay(&host->entry, after);
 }
 
 bool pfl_rollout_host_is_refreshed(const struct pfl_rollout_host *host)
@@ -290,7 +258,7 @@ static bool fits(const struct pfl_known_order *entry, const struct pfl_rollout_h
 {
     struct pfl_selector_labels labels = {host->labels, host->labels_len};
     struct pfl_selector_host who = {
-        .name = host->name, .get_label = pfl_selector_labels_get, .user = &labels};
+        .name = host->entry.name, .get_label = pfl_selector_labels_get, .user = &labels};
 
     return !entry->is_paused && pfl_selector_fits(entry->order->select, &who);
 }
@@ -318,9 +286,9 @@ static void set_runs(const struct pfl_known_orders_slot *slot, const struct pfl_
 {
     const struct given *given = find_given(host, slot->entry);
     struct pfl_schedule_run run;
-    bool has_run =
-        slot->rounds == PFL_KNOWN_ROUNDS_SAVED &&
-        pfl_schedule_get_run(slot->schedule, &slot->entry->terms, now_unix_ms, host->name, &run);
+    bool has_run = slot->rounds == PFL_KNOWN_ROUNDS_SAVED &&
+                   pfl_schedule_get_run(slot->schedule, &slot->entry->terms, now_unix_ms,
+                                        host->entry.name, &run);
 
     for (unsigned i = 0; given != NULL && i < given->runs_len && w->runs_len < 2; i++) {
         if (is_over(&given->runs[i], now_unix_ms))
@@ -431,11 +399,11 @@ static size_t list_fitting(struct pfl_rollout *r, const struct pfl_known_order *
     for (unsigned i = 0; i <= PLACE_TURN; i++) {
         struct pfl_list *it;
 
-        PFL_LIST_EACH (it, &r->lists[i]) {
-            struct pfl_rollout_host *host = PFL_CONTAINER_OF(it, struct pfl_rollout_host, node);
+        PFL_LIST_EACH (it, &r->hosts.lists[i]) {
+            struct pfl_rollout_host *host = host_of(pfl_host_entry_of(it));
 
-            if (host->relays != 0 && fits(entry, host))
-                names[len++] = host->name;
+            if (host->entry.relays != 0 && fits(entry, host))
+                names[len++] = host->entry.name;
         }
     }
     return len;
@@ -452,8 +420,8 @@ int pfl_rollout_choose(struct pfl_rollout *self, struct pfl_known_orders_slot *s
     if (slot->rounds != PFL_KNOWN_ROUNDS_SAVED || slot->entry->is_paused ||
         !pfl_schedule_is_due(slot->schedule, &slot->entry->terms, now_unix_ms))
         return PFL_EAGAIN;
-    names = pfl_mem_calloc(self->hosts + 1u, sizeof(*names));
-    is_chosen = pfl_mem_calloc(self->hosts + 1u, sizeof(*is_chosen));
+    names = pfl_mem_calloc(self->hosts.len + 1u, sizeof(*names));
+    is_chosen = pfl_mem_calloc(self->hosts.len + 1u, sizeof(*is_chosen));
     rc = names != NULL && is_chosen != NULL ? 0 : PFL_ENOMEM;
     if (rc == 0) {
         hosts = (struct pfl_schedule_hosts){names, list_fitting(self, slot->entry, names)};
@@ -476,11 +444,11 @@ void pfl_rollout_on_rounds(struct pfl_rollout *self, const struct pfl_known_orde
     struct pfl_list *tmp;
 
     for (unsigned i = 0; i <= PLACE_TURN; i++) {
-        PFL_LIST_EACH_SAFE (it, tmp, &self->lists[i]) {
-            struct pfl_rollout_host *host = PFL_CONTAINER_OF(it, struct pfl_rollout_host, node);
+        PFL_LIST_EACH_SAFE (it, tmp, &self->hosts.lists[i]) {
+            struct pfl_rollout_host *host = host_of(pfl_host_entry_of(it));
 
-            if (pfl_schedule_get_run(slot->schedule, &slot->entry->terms, now_unix_ms, host->name,
-                                     &run))
+            if (pfl_schedule_get_run(slot->schedule, &slot->entry->terms, now_unix_ms,
+                                     host->entry.name, &run))
                 wake(self, host);
         }
     }
@@ -496,25 +464,20 @@ int pfl_rollout_new(unsigned turns_max, struct pfl_rollout **ret_rollout)
     if (r == NULL)
         return PFL_ENOMEM;
     r->turns_max = turns_max;
-    for (unsigned i = 0; i <= PLACE_TURN; i++)
-        pfl_list_init(&r->lists[i]);
+    pfl_host_map_init(&r->hosts);
     *ret_rollout = r;
     return 0;
 }
 
 void pfl_rollout_free(struct pfl_rollout *self)
 {
-    struct pfl_rollout_host *host;
+    struct pfl_host_entry *entry;
 
     if (self == NULL)
         return;
-    assert(self->counts[PLACE_TURN] == 0);
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        while ((host = self->buckets[i]) != NULL) {
-            self->buckets[i] = host->chain;
-            free_host(host);
-        }
-    }
+    assert(self->hosts.counts[PLACE_TURN] == 0);
+    while ((entry = pfl_host_map_get_any(&self->hosts)) != NULL)
+        forget(self, host_of(entry));
     pfl_known_orders_fini(&self->orders);
     pfl_mem_free(self);
 }
@@ -530,8 +493,8 @@ void pfl_rollout_on_orders(struct pfl_rollout *self)
     struct pfl_list *tmp;
 
     for (unsigned i = 0; i <= PLACE_TURN; i++) {
-        PFL_LIST_EACH_SAFE (it, tmp, &self->lists[i])
-            wake(self, PFL_CONTAINER_OF(it, struct pfl_rollout_host, node));
+        PFL_LIST_EACH_SAFE (it, tmp, &self->hosts.lists[i])
+            wake(self, host_of(pfl_host_entry_of(it)));
     }
 }
 
@@ -541,10 +504,10 @@ static void wake_due(struct pfl_rollout *r, enum place place, uint64_t now_ms)
     struct pfl_list *it;
     struct pfl_list *tmp;
 
-    PFL_LIST_EACH_SAFE (it, tmp, &r->lists[place]) {
-        struct pfl_rollout_host *host = PFL_CONTAINER_OF(it, struct pfl_rollout_host, node);
+    PFL_LIST_EACH_SAFE (it, tmp, &r->hosts.lists[place]) {
+        struct pfl_rollout_host *host = host_of(pfl_host_entry_of(it));
 
-        if (host->due_ms <= now_ms)
+        if (host->entry.due_ms <= now_ms)
             move(r, host, PLACE_READY);
     }
 }
@@ -572,27 +535,27 @@ static bool has_reason(const struct pfl_rollout *r, const struct pfl_rollout_hos
 
 void pfl_rollout_on_collector_lost(struct pfl_rollout *self)
 {
-    wake_due(self, PLACE_OTHERS, UINT64_MAX);
+    wake_due(self, PLACE_LEASED, UINT64_MAX);
 }
 
 static void rest(struct pfl_rollout *r, struct pfl_rollout_host *host)
 {
     uint64_t look_ms = host->turn_ms + PFL_ROLLOUT_VISITED_MS;
 
-    host->due_ms = host->refresh_ms != 0 ? host->refresh_ms : UINT64_MAX;
-    if (host->is_visited && look_ms < host->due_ms)
-        host->due_ms = look_ms;
+    host->entry.due_ms = host->refresh_ms != 0 ? host->refresh_ms : UINT64_MAX;
+    if (host->is_visited && look_ms < host->entry.due_ms)
+        host->entry.due_ms = look_ms;
     move(r, host, PLACE_IDLE);
 }
 
 void pfl_rollout_on_visited(struct pfl_rollout *self, const char *name)
 {
-    struct pfl_rollout_host *host = *find(self, name);
+    struct pfl_rollout_host *host = host_of(pfl_host_map_find(&self->hosts, name));
 
     if (host == NULL)
         return;
     host->is_visited = true;
-    if (host->place == PLACE_IDLE)
+    if (host->entry.list == PLACE_IDLE)
         rest(self, host);
 }
 
@@ -611,16 +574,15 @@ struct pfl_rollout_host *pfl_rollout_take(struct pfl_rollout *self,
                                           const struct pfl_rollout_now *now)
 {
     wake_due(self, PLACE_WAITING, now->now_ms);
-    wake_due(self, PLACE_OTHERS, now->now_ms);
+    wake_due(self, PLACE_LEASED, now->now_ms);
     wake_due(self, PLACE_IDLE, now->now_ms);
-    if (self->counts[PLACE_TURN] == self->turns_max)
+    if (self->hosts.counts[PLACE_TURN] == self->turns_max)
         return NULL;
     for (unsigned i = 0; i < PFL_ROLLOUT_CHECKS_MAX; i++) {
-        struct pfl_rollout_host *host;
+        struct pfl_rollout_host *host = host_of(pfl_host_map_get_first(&self->hosts, PLACE_READY));
 
-        if (pfl_list_is_empty(&self->lists[PLACE_READY]))
+        if (host == NULL)
             return NULL;
-        host = PFL_CONTAINER_OF(self->lists[PLACE_READY].next, struct pfl_rollout_host, node);
         host->is_refreshed =
             host->is_void || (host->refresh_ms != 0 && host->refresh_ms <= now->now_ms);
         if (!has_reason(self, host, now)) {
@@ -638,7 +600,7 @@ struct pfl_rollout_host *pfl_rollout_take(struct pfl_rollout *self,
 
 static void wait(struct pfl_rollout *r, struct pfl_rollout_host *host, uint64_t due_ms)
 {
-    host->due_ms = due_ms;
+    host->entry.due_ms = due_ms;
     move(r, host, PLACE_WAITING);
 }
 
@@ -675,18 +637,18 @@ static void finish(struct pfl_rollout *r, struct pfl_rollout_host *host,
 void pfl_rollout_give(struct pfl_rollout *self, struct pfl_rollout_host *host,
                       const struct pfl_rollout_result *result, uint64_t now_ms, uint64_t random)
 {
-    assert(host->place == PLACE_TURN);
+    assert(host->entry.list == PLACE_TURN);
     self->ends[result->end]++;
     if (result->end != PFL_ROLLOUT_DONE)
         host->is_void = host->is_void || host->is_refreshed;
-    if (host->relays == 0) {
+    if (host->entry.relays == 0) {
         forget(self, host);
     } else if (result->end == PFL_ROLLOUT_DONE) {
         finish(self, host, result, now_ms, random);
-    } else if (result->end == PFL_ROLLOUT_OTHERS) {
+    } else if (result->end == PFL_ROLLOUT_LEASED) {
         host->is_asked = false;
-        host->due_ms = now_ms + PFL_ROLLOUT_OTHERS_MS - random % (PFL_ROLLOUT_OTHERS_MS / 4);
-        move(self, host, PLACE_OTHERS);
+        host->entry.due_ms = now_ms + PFL_ROLLOUT_LEASED_MS - random % (PFL_ROLLOUT_LEASED_MS / 4);
+        move(self, host, PLACE_LEASED);
     } else {
         host->is_asked = false;
         host->is_lost = result->end == PFL_ROLLOUT_LOST;
@@ -694,31 +656,22 @@ void pfl_rollout_give(struct pfl_rollout *self, struct pfl_rollout_host *host,
     }
 }
 
-static uint64_t find_first_due(const struct pfl_list *list, uint64_t next_ms)
-{
-    const struct pfl_list *it;
-
-    PFL_LIST_EACH (it, list) {
-        const struct pfl_rollout_host *host =
-            PFL_CONTAINER_OF((struct pfl_list *)(uintptr_t)it, struct pfl_rollout_host, node);
-
-        if (host->due_ms < next_ms)
-            next_ms = host->due_ms;
-    }
-    return next_ms;
-}
-
 uint64_t pfl_rollout_get_next_ms(const struct pfl_rollout *self)
 {
+    static const enum place places[] = {PLACE_WAITING, PLACE_LEASED, PLACE_IDLE};
     uint64_t next_ms = UINT64_MAX;
 
-    if (self->counts[PLACE_TURN] == self->turns_max)
+    if (self->hosts.counts[PLACE_TURN] == self->turns_max)
         return next_ms; /* the end of a turn comes first */
-    if (self->counts[PLACE_READY] != 0)
+    if (self->hosts.counts[PLACE_READY] != 0)
         return 0;
-    next_ms = find_first_due(&self->lists[PLACE_WAITING], next_ms);
-    next_ms = find_first_due(&self->lists[PLACE_OTHERS], next_ms);
-    return find_first_due(&self->lists[PLACE_IDLE], next_ms);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        uint64_t due_ms = pfl_host_map_get_due_ms(&self->hosts, places[i]);
+
+        if (due_ms < next_ms)
+            next_ms = due_ms;
+    }
+    return next_ms;
 }
 
 void pfl_rollout_get_figures(const struct pfl_rollout *self,
@@ -726,11 +679,11 @@ void pfl_rollout_get_figures(const struct pfl_rollout *self,
 {
     *ret_figures = (struct pfl_rollout_figures){
         .orders = self->orders.len,
-        .hosts = self->hosts,
-        .ready = self->counts[PLACE_READY],
-        .waiting = self->counts[PLACE_WAITING],
-        .others = self->counts[PLACE_OTHERS],
-        .turns = self->counts[PLACE_TURN],
+        .hosts = self->hosts.len,
+        .ready = self->hosts.counts[PLACE_READY],
+        .waiting = self->hosts.counts[PLACE_WAITING],
+        .others = self->hosts.counts[PLACE_LEASED],
+        .turns = self->hosts.counts[PLACE_TURN],
     };
     memcpy(ret_figures->ends, self->ends, sizeof(self->ends));
 }

@@ -22,14 +22,12 @@
 #include "proto/order/order_set.h"
 
 #define PFL_ROLLOUT_TURNS_MAX   8u
-#define PFL_ROLLOUT_HOSTS_MAX   16384u
-#define PFL_ROLLOUT_RELAYS_MAX  8u
 #define PFL_ROLLOUT_WANTED_MAX  256u /* orders that fit a host; more are left out */
 #define PFL_ROLLOUT_CHECKS_MAX  256u /* hosts that one take looks at */
 #define PFL_ROLLOUT_REFRESH_MS  600000u
 #define PFL_ROLLOUT_LOOK_MS     5000u /* after a put the host is asked what became of it */
 #define PFL_ROLLOUT_WAIT_MAX_MS 600000u
-#define PFL_ROLLOUT_OTHERS_MS   30000u /* hosts that another collector has are asked for so often */
+#define PFL_ROLLOUT_LEASED_MS   30000u /* hosts that another collector has are asked for so often */
 #define PFL_ROLLOUT_VISITED_MS  30000u /* hosts whose segments are taken are asked so often */
 
 struct pfl_rollout;
@@ -64,7 +62,7 @@ void pfl_rollout_forget_relay(struct pfl_rollout *self, unsigned relay);
 /* Segments of that host were taken: it is behind by less than it said. */
 void pfl_rollout_on_visited(struct pfl_rollout *self, const char *name);
 const char *pfl_rollout_host_get_name(const struct pfl_rollout_host *host);
-/* The next one after `after` that has it connected; PFL_ROLLOUT_RELAYS_MAX: none. */
+/* The next one after `after` that has it connected; PFL_HOST_MAP_RELAYS: none. */
 unsigned pfl_rollout_host_get_relay(const struct pfl_rollout_host *host, unsigned after);
 
 /* ---- rounds ---- */
@@ -115,7 +113,7 @@ enum pfl_rollout_end {
     PFL_ROLLOUT_DONE = 0, /* the host has what it should have, or refused it */
     PFL_ROLLOUT_AGAIN,    /* not all: after a wait */
     PFL_ROLLOUT_LOST,     /* the stream failed, or was refused */
-    PFL_ROLLOUT_OTHERS,   /* another collector has this host */
+    PFL_ROLLOUT_LEASED,   /* another collector has this host */
 };
 struct pfl_rollout_result {
     enum pfl_rollout_end end;
@@ -134,7 +132,7 @@ struct pfl_rollout_figures {
     uint64_t waiting; /* after a failure */
     uint64_t others;  /* that another collector has */
     uint64_t turns;   /* under way */
-    uint64_t ends[PFL_ROLLOUT_OTHERS + 1];
+    uint64_t ends[PFL_ROLLOUT_LEASED + 1];
 };
 void pfl_rollout_get_figures(const struct pfl_rollout *self,
                              struct pfl_rollout_figures *ret_figures);

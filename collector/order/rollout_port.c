@@ -350,7 +350,7 @@ static void finish(struct slot *s)
 
     pfl_rollout_turn_get_result(s->turn, &result);
     pfl_rollout_turn_get_figures(s->turn, &figures);
-    if (!p->is_stopped && result.end != PFL_ROLLOUT_OTHERS)
+    if (!p->is_stopped && result.end != PFL_ROLLOUT_LEASED)
         log_turn(s, &figures);
     p->turns.put += figures.put;
     p->turns.removed += figures.removed;
@@ -405,7 +405,7 @@ static int begin_turn(struct slot *s, struct pfl_rollout_host *host)
         return rc;
     s->host = host;
     s->end_ms = uv_now(s->port->conf.loop) + TURN_MAX_MS;
-    s->relay = pfl_rollout_host_get_relay(host, (unsigned)(make_random() % PFL_ROLLOUT_RELAYS_MAX));
+    s->relay = pfl_rollout_host_get_relay(host, (unsigned)(make_random() % PFL_RELAYS_MAX));
     run(s);
     return 0;
 }

@@ -245,7 +245,7 @@ void pfl_rollout_turn_on_lease(struct pfl_rollout_turn *self, int rc, bool is_he
     if (rc != 0)
         end(self, PFL_ROLLOUT_AGAIN, pfl_err_str(rc));
     else if (!is_held)
-        end(self, PFL_ROLLOUT_OTHERS, "another collector has this host");
+        end(self, PFL_ROLLOUT_LEASED, "another collector has this host");
 }
 
 static void refuse(struct pfl_rollout_turn *t, struct item *item, const char *why)

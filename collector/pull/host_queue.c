@@ -9,20 +9,15 @@
  *                          ^---------------- due or changed ------'
  *
  * Failures: a table that is full refuses the host. Ownership: the table owns the hosts; a visited
- * host stays until it is given back. Limits: PFL_HOST_QUEUE_HOSTS_MAX.
+ * host stays until it is given back. Limits: PFL_HOST_MAP_MAX.
  */
 #include "collector/pull/host_queue.h"
 
 #include <assert.h>
-#include <string.h>
 
-#include "base/hash.h"
-#include "base/list.h"
 #include "base/mem.h"
-#include "proto/tunnel/identity.h"
+#include "collector/relay/host_map.h"
 #include "tunnel/backoff.h"
-
-#define BUCKETS 4096u
 
 enum place {
     PLACE_IDLE = 0,
@@ -32,27 +27,24 @@ enum place {
 };
 
 struct pfl_queued_host {
-    struct pfl_list node;          /* in the list of its place */
-    struct pfl_queued_host *chain; /* of its bucket */
-    enum place place;
-    unsigned relays; /* a bit for each that has it connected */
-    bool is_changed; /* its spool changed during the visit */
-    bool is_stuck;   /* waits after PFL_VISIT_STUCK: a change ends the wait */
-    bool is_leased;  /* waits after PFL_VISIT_LEASED */
+    struct pfl_host_entry entry; /* first; due_ms: while waiting, and when idle */
+    bool is_changed;             /* its spool changed during the visit */
+    bool is_stuck;               /* waits after PFL_VISIT_STUCK: a change ends the wait */
+    bool is_leased;              /* waits after PFL_VISIT_LEASED */
     uint64_t segments;
     uint64_t bytes;
-    uint64_t due_ms; /* while waiting, and when idle */
     struct pfl_backoff backoff;
-    char name[PFL_IDENTITY_NAME_BYTES];
 };
 
 struct pfl_host_queue {
-    struct pfl_queued_host *buckets[BUCKETS]; /* owned */
-    struct pfl_list lists[PLACE_VISITED + 1];
-    unsigned counts[PLACE_VISITED + 1];
-    unsigned hosts;
+    struct pfl_host_map hosts; /* owned; a list for each place */
     unsigned visits_max;
 };
+
+static struct pfl_queued_host *host_of(struct pfl_host_entry *entry)
+{
+    return (struct pfl_queued_host *)(void *)entry;
+}
 
 int pfl_host_queue_new(unsigned visits_max, struct pfl_host_queue **ret_queue)
 {
@@ -62,74 +54,48 @@ int pfl_host_queue_new(unsigned visits_max, struct pfl_host_queue **ret_queue)
     if (t == NULL)
         return PFL_ENOMEM;
     t->visits_max = visits_max;
-    for (unsigned i = 0; i <= PLACE_VISITED; i++)
-        pfl_list_init(&t->lists[i]);
+    pfl_host_map_init(&t->hosts);
     *ret_queue = t;
     return 0;
 }
 
-void pfl_host_queue_free(struct pfl_host_queue *self)
-{
-    struct pfl_queued_host *host;
-
-    if (self == NULL)
-        return;
-    assert(self->counts[PLACE_VISITED] == 0);
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        while ((host = self->buckets[i]) != NULL) {
-            self->buckets[i] = host->chain;
-            pfl_mem_free(host);
-        }
-    }
-    pfl_mem_free(self);
-}
-
 /* ---- hosts ---- */
-
-static void move(struct pfl_host_queue *t, struct pfl_queued_host *host, enum place place)
-{
-    pfl_list_remove(&host->node);
-    t->counts[host->place]--;
-    host->place = place;
-    t->counts[place]++;
-    pfl_list_append(&t->lists[place], &host->node);
-}
-
-static struct pfl_queued_host **find(struct pfl_host_queue *t, const char *name)
-{
-    struct pfl_queued_host **at = &t->buckets[pfl_hash_str(name) % BUCKETS];
-
-    while (*at != NULL && strcmp((*at)->name, name) != 0)
-        at = &(*at)->chain;
-    return at;
-}
 
 static void forget(struct pfl_host_queue *t, struct pfl_queued_host *host)
 {
-    *find(t, host->name) = host->chain;
-    pfl_list_remove(&host->node);
-    t->counts[host->place]--;
-    t->hosts--;
+    pfl_host_map_remove(&t->hosts, &host->entry);
     pfl_mem_free(host);
+}
+
+void pfl_host_queue_free(struct pfl_host_queue *self)
+{
+    struct pfl_host_entry *entry;
+
+    if (self == NULL)
+        return;
+    assert(self->hosts.counts[PLACE_VISITED] == 0);
+    while ((entry = pfl_host_map_get_any(&self->hosts)) != NULL)
+        forget(self, host_of(entry));
+    pfl_mem_free(self);
+}
+
+static void move(struct pfl_host_queue *t, struct pfl_queued_host *host, enum place place)
+{
+    pfl_host_map_move(&t->hosts, &host->entry, place);
 }
 
 static int add(struct pfl_host_queue *t, const char *name, uint64_t now_ms,
                struct pfl_queued_host **ret_host)
 {
-    struct pfl_queued_host *host;
+    struct pfl_queued_host *host = pfl_mem_zalloc(sizeof(*host));
+    int rc = host != NULL ? pfl_host_map_add(&t->hosts, name, &host->entry) : PFL_ENOMEM;
 
-    if (t->hosts == PFL_HOST_QUEUE_HOSTS_MAX)
-        return PFL_ELIMIT;
-    host = pfl_mem_zalloc(sizeof(*host));
-    if (host == NULL)
-        return PFL_ENOMEM;
-    memcpy(host->name, name, strlen(name) + 1);
+    if (rc != 0) {
+        pfl_mem_free(host);
+        return rc;
+    }
     host->backoff.max_ms = PFL_HOST_QUEUE_WAIT_MAX_MS;
-    host->due_ms = now_ms + PFL_HOST_QUEUE_REVISIT_MS;
-    *find(t, name) = host;
-    t->hosts++;
-    t->counts[PLACE_IDLE]++;
-    pfl_list_append(&t->lists[PLACE_IDLE], &host->node);
+    host->entry.due_ms = now_ms + PFL_HOST_QUEUE_REVISIT_MS;
     *ret_host = host;
     return 0;
 }
@@ -137,25 +103,24 @@ static int add(struct pfl_host_queue *t, const char *name, uint64_t now_ms,
 /* Its relays or its spool changed. */
 static void consider(struct pfl_host_queue *t, struct pfl_queued_host *host)
 {
-    if (host->place == PLACE_VISITED)
+    if (host->entry.list == PLACE_VISITED)
         return;
-    if (host->relays == 0)
+    if (host->entry.relays == 0)
         forget(t, host);
-    else if (host->place == PLACE_IDLE && host->segments != 0)
+    else if (host->entry.list == PLACE_IDLE && host->segments != 0)
         move(t, host, PLACE_READY);
 }
 
 int pfl_host_queue_set(struct pfl_host_queue *self, const struct pfl_queued_host_state *state,
                        uint64_t now_ms)
 {
-    struct pfl_queued_host *host;
+    struct pfl_queued_host *host = host_of(pfl_host_map_find(&self->hosts, state->name));
     unsigned bit = 1u << state->relay;
     bool is_changed;
     int rc = 0;
 
     if (!pfl_identity_is_name(state->name))
         return PFL_EINVAL;
-    host = *find(self, state->name);
     if (host == NULL && !state->is_connected)
         return 0;
     if (host == NULL)
@@ -163,16 +128,16 @@ int pfl_host_queue_set(struct pfl_host_queue *self, const struct pfl_queued_host
     if (rc != 0)
         return rc;
     if (!state->is_connected) {
-        host->relays &= ~bit;
+        host->entry.relays &= ~bit;
         consider(self, host);
         return 0;
     }
     is_changed = host->segments != state->segments || host->bytes != state->bytes;
-    host->relays |= bit;
+    host->entry.relays |= bit;
     host->is_changed = host->is_changed || is_changed;
     host->segments = state->segments;
     host->bytes = state->bytes;
-    if (host->place == PLACE_WAITING && host->is_stuck && is_changed)
+    if (host->entry.list == PLACE_WAITING && host->is_stuck && is_changed)
         move(self, host, PLACE_READY);
     consider(self, host);
     return 0;
@@ -184,10 +149,10 @@ void pfl_host_queue_forget_relay(struct pfl_host_queue *self, unsigned relay)
     struct pfl_list *tmp;
 
     for (unsigned i = 0; i <= PLACE_VISITED; i++) {
-        PFL_LIST_EACH_SAFE (it, tmp, &self->lists[i]) {
-            struct pfl_queued_host *host = PFL_CONTAINER_OF(it, struct pfl_queued_host, node);
+        PFL_LIST_EACH_SAFE (it, tmp, &self->hosts.lists[i]) {
+            struct pfl_queued_host *host = host_of(pfl_host_entry_of(it));
 
-            host->relays &= ~(1u << relay);
+            host->entry.relays &= ~(1u << relay);
             consider(self, host);
         }
     }
@@ -201,14 +166,14 @@ static void wake_due(struct pfl_host_queue *t, enum place place, uint64_t now_ms
     struct pfl_list *it;
     struct pfl_list *tmp;
 
-    PFL_LIST_EACH_SAFE (it, tmp, &t->lists[place]) {
-        struct pfl_queued_host *host = PFL_CONTAINER_OF(it, struct pfl_queued_host, node);
+    PFL_LIST_EACH_SAFE (it, tmp, &t->hosts.lists[place]) {
+        struct pfl_queued_host *host = host_of(pfl_host_entry_of(it));
 
-        if (host->due_ms > now_ms)
+        if (host->entry.due_ms > now_ms)
             continue;
         if (host->is_leased && host->segments == 0) { /* the other collector took them all */
             host->is_leased = false;
-            host->due_ms = now_ms + PFL_HOST_QUEUE_REVISIT_MS;
+            host->entry.due_ms = now_ms + PFL_HOST_QUEUE_REVISIT_MS;
             move(t, host, PLACE_IDLE);
         } else {
             move(t, host, PLACE_READY);
@@ -222,10 +187,9 @@ struct pfl_queued_host *pfl_host_queue_take(struct pfl_host_queue *self, uint64_
 
     wake_due(self, PLACE_WAITING, now_ms);
     wake_due(self, PLACE_IDLE, now_ms);
-    if (self->counts[PLACE_VISITED] == self->visits_max ||
-        pfl_list_is_empty(&self->lists[PLACE_READY]))
+    host = host_of(pfl_host_map_get_first(&self->hosts, PLACE_READY));
+    if (host == NULL || self->hosts.counts[PLACE_VISITED] == self->visits_max)
         return NULL;
-    host = PFL_CONTAINER_OF(self->lists[PLACE_READY].next, struct pfl_queued_host, node);
     move(self, host, PLACE_VISITED);
     host->is_changed = false;
     return host;
@@ -234,14 +198,14 @@ struct pfl_queued_host *pfl_host_queue_take(struct pfl_host_queue *self, uint64_
 static void wait(struct pfl_host_queue *t, struct pfl_queued_host *host, uint64_t now_ms,
                  uint64_t random)
 {
-    host->due_ms = now_ms + pfl_backoff_next(&host->backoff, random);
+    host->entry.due_ms = now_ms + pfl_backoff_next(&host->backoff, random);
     move(t, host, PLACE_WAITING);
 }
 
 static void rest(struct pfl_host_queue *t, struct pfl_queued_host *host, uint64_t now_ms)
 {
     host->backoff.failures = 0;
-    host->due_ms = now_ms + PFL_HOST_QUEUE_REVISIT_MS;
+    host->entry.due_ms = now_ms + PFL_HOST_QUEUE_REVISIT_MS;
     if (!host->is_changed)
         host->segments = host->bytes = 0;
     move(t, host, PLACE_IDLE);
@@ -251,10 +215,10 @@ static void rest(struct pfl_host_queue *t, struct pfl_queued_host *host, uint64_
 void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *host,
                          enum pfl_visit_end end, uint64_t now_ms, uint64_t random)
 {
-    assert(host->place == PLACE_VISITED);
+    assert(host->entry.list == PLACE_VISITED);
     host->is_stuck = end == PFL_VISIT_STUCK;
     host->is_leased = end == PFL_VISIT_LEASED;
-    if (host->relays == 0) {
+    if (host->entry.relays == 0) {
         forget(self, host);
     } else if (end == PFL_VISIT_DRAINED) {
         rest(self, host, now_ms);
@@ -262,74 +226,60 @@ void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *ho
         host->backoff.failures = 0;
         move(self, host, PLACE_READY);
     } else if (end == PFL_VISIT_LEASED) {
-        host->due_ms = now_ms + PFL_HOST_QUEUE_LEASED_MS + random % PFL_HOST_QUEUE_LEASED_MS;
+        host->entry.due_ms = now_ms + PFL_HOST_QUEUE_LEASED_MS + random % PFL_HOST_QUEUE_LEASED_MS;
         move(self, host, PLACE_WAITING);
     } else {
         wait(self, host, now_ms, random);
     }
 }
 
-static uint64_t find_first_due(const struct pfl_list *list, uint64_t next_ms)
-{
-    const struct pfl_list *it;
-
-    PFL_LIST_EACH (it, list) {
-        const struct pfl_queued_host *host =
-            PFL_CONTAINER_OF((struct pfl_list *)(uintptr_t)it, struct pfl_queued_host, node);
-
-        if (host->due_ms < next_ms)
-            next_ms = host->due_ms;
-    }
-    return next_ms;
-}
-
 bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, uint64_t now_ms)
 {
-    return self->counts[PLACE_VISITED] == self->visits_max &&
-           (self->counts[PLACE_READY] != 0 ||
-            find_first_due(&self->lists[PLACE_WAITING], UINT64_MAX) <= now_ms ||
-            find_first_due(&self->lists[PLACE_IDLE], UINT64_MAX) <= now_ms);
+    return self->hosts.counts[PLACE_VISITED] == self->visits_max &&
+           (self->hosts.counts[PLACE_READY] != 0 ||
+            pfl_host_map_get_due_ms(&self->hosts, PLACE_WAITING) <= now_ms ||
+            pfl_host_map_get_due_ms(&self->hosts, PLACE_IDLE) <= now_ms);
 }
 
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self)
 {
-    uint64_t next_ms = UINT64_MAX;
+    uint64_t waiting_ms;
+    uint64_t idle_ms;
 
-    if (self->counts[PLACE_VISITED] == self->visits_max)
-        return next_ms;
-    next_ms = find_first_due(&self->lists[PLACE_WAITING], next_ms);
-    return find_first_due(&self->lists[PLACE_IDLE], next_ms);
+    if (self->hosts.counts[PLACE_VISITED] == self->visits_max)
+        return UINT64_MAX;
+    waiting_ms = pfl_host_map_get_due_ms(&self->hosts, PLACE_WAITING);
+    idle_ms = pfl_host_map_get_due_ms(&self->hosts, PLACE_IDLE);
+    return waiting_ms < idle_ms ? waiting_ms : idle_ms;
 }
 
 const char *pfl_queued_host_get_name(const struct pfl_queued_host *host)
 {
-    return host->name;
+    return host->entry.name;
 }
 
 unsigned pfl_queued_host_get_relay(const struct pfl_queued_host *host, unsigned after)
 {
-    for (unsigned i = 1; i <= PFL_HOST_QUEUE_RELAYS_MAX; i++) {
-        unsigned relay = (after + i) % PFL_HOST_QUEUE_RELAYS_MAX;
-
-        if ((host->relays & 1u << relay) != 0)
-            return relay;
-    }
-    return PFL_HOST_QUEUE_RELAYS_MAX;
+    return pfl_host_entry_get_relay(&host->entry, after);
 }
 
 void pfl_host_queue_get_figures(const struct pfl_host_queue *self,
                                 struct pfl_host_queue_figures *ret_figures)
 {
     struct pfl_host_queue_figures f = {
-        .hosts = self->hosts,
-        .visited = self->counts[PLACE_VISITED],
-        .ready = self->counts[PLACE_READY],
-        .waiting = self->counts[PLACE_WAITING],
+        .hosts = self->hosts.len,
+        .visited = self->hosts.counts[PLACE_VISITED],
+        .ready = self->hosts.counts[PLACE_READY],
+        .waiting = self->hosts.counts[PLACE_WAITING],
     };
 
-    for (unsigned i = 0; i < BUCKETS; i++) {
-        for (const struct pfl_queued_host *h = self->buckets[i]; h != NULL; h = h->chain) {
-            f.connected += h->relays != 0;
+    for (unsigned i = 0; i <= PLACE_VISITED; i++) {
+        struct pfl_list *it;
+
+        PFL_LIST_EACH (it, &self->hosts.lists[i]) {
+            const struct pfl_queued_host *h = host_of(pfl_host_entry_of(it));
+
+            f.connected += h->entry.relays != 0;
             f.segments_behind += h->segments;
             f.bytes_behind += h->bytes;
         }

@@ -20,8 +20,6 @@
 #include "base/err.h"
 
 #define PFL_HOST_QUEUE_VISITS_MAX  8u
-#define PFL_HOST_QUEUE_HOSTS_MAX   16384u
-#define PFL_HOST_QUEUE_RELAYS_MAX  8u
 #define PFL_HOST_QUEUE_WAIT_MAX_MS 300000u
 #define PFL_HOST_QUEUE_LEASED_MS   1000u   /* up to twice as long a leased host waits */
 #define PFL_HOST_QUEUE_REVISIT_MS  600000u /* hosts that report no segments are asked so often */
@@ -41,7 +39,7 @@ struct pfl_queued_host; /* borrowed by whom took it, until it is given back */
 
 struct pfl_queued_host_state {
     const char *name; /* copied */
-    unsigned relay;   /* which relay says so: below PFL_HOST_QUEUE_RELAYS_MAX */
+    unsigned relay;   /* which relay says so: below PFL_HOST_MAP_RELAYS */
     bool is_connected;
     uint64_t segments; /* in its spool */
     uint64_t bytes;
@@ -66,7 +64,7 @@ bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, uint64_t now_ms
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self);
 
 const char *pfl_queued_host_get_name(const struct pfl_queued_host *host);
-/* A relay that has the host, after relay `after` in a circle; PFL_HOST_QUEUE_RELAYS_MAX: none has.
+/* A relay that has the host, after relay `after` in a circle; PFL_HOST_MAP_RELAYS: none has.
  */
 unsigned pfl_queued_host_get_relay(const struct pfl_queued_host *host, unsigned after);
 

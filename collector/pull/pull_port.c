@@ -21,7 +21,7 @@
 #include "base/ulid.h"
 #include "collector/describe/description.h"
 #include "collector/pull/reservation.h"
-#include "collector/pull/visit_pace.h"
+#include "collector/pull/visit_timeout.h"
 #include "proto/tunnel/identity.h"
 #include "proto/unpack.h"
 
@@ -41,7 +41,7 @@ struct slot {
     Perfleet__SpoolReply *reply;     /* owned; the bytes being written are in it */
     struct pfl_store_put *put;       /* owned */
     uv_timer_t timer;
-    struct pfl_visit_pace pace;
+    struct pfl_visit_timeout pace;
     uint64_t silent_ms; /* when the host is silent for too long */
     enum pfl_visit_step step;
     enum pfl_index_reserve reserved;
@@ -191,15 +191,12 @@ static int make_key(struct slot *s, const char *suffix, char *ret_key)
 
 static int prepare_reserve(struct slot *s)
 {
-    uint8_t random[PFL_ULID_RANDOM_BYTES] = {0};
-
     s->segment = *pfl_visit_get_segment(s->visit);
     s->segment.host = (char *)(uintptr_t)pfl_queued_host_get_name(s->host);
     s->segment.collector = NULL;
     s->stored_unix_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+    if (pfl_ulid_make(s->stored_unix_ns / NS_OF_MS, s->place.id) != 0)
         return PFL_EIO;
-    pfl_ulid_write(s->stored_unix_ns / NS_OF_MS, random, s->place.id);
     s->place.key[0] = '\0';
     return s->segment.gap != NULL ? 0 : make_key(s, "pftrace", s->place.key);
 }
@@ -235,7 +232,7 @@ static void begin_work(struct slot *s)
     int rc = 0;
 
     (void)uv_timer_stop(&s->timer);
-    pfl_visit_pace_end(&s->pace, uv_now(s->pull->conf.loop), 0);
+    pfl_visit_timeout_end(&s->pace, uv_now(s->pull->conf.loop), 0);
     if (s->step == PFL_VISIT_RESERVE)
         rc = prepare_reserve(s);
     if (s->step == PFL_VISIT_DESCRIBE)
@@ -315,7 +312,7 @@ static void on_reply(void *user, Perfleet__SpoolReply *reply)
     struct slot *s = user;
     uint32_t status = reply->status;
 
-    pfl_visit_pace_end(&s->pace, uv_now(s->pull->conf.loop), reply->data.len);
+    pfl_visit_timeout_end(&s->pace, uv_now(s->pull->conf.loop), reply->data.len);
     if (reply->id != s->request_id || s->reply != NULL || s->request_id == 0) {
         pfl_proto_free(&reply->base);
         lose_stream(s); /* nothing was asked for */
@@ -433,7 +430,7 @@ static void on_late(uv_timer_t *timer)
 
     if (now_ms >= s->silent_ms)
         give_up(s, "host-silent");
-    else if (pfl_visit_pace_get_left_ms(&s->pace, now_ms) == 0 &&
+    else if (pfl_visit_timeout_get_left_ms(&s->pace, now_ms) == 0 &&
              pfl_host_queue_is_wanted(s->pull->queue, now_ms))
         give_up(s, "host-slow");
     else
@@ -445,7 +442,7 @@ static void watch(struct slot *s)
 {
     uint64_t now_ms = uv_now(s->pull->conf.loop);
     uint64_t silent_ms = s->silent_ms > now_ms ? s->silent_ms - now_ms : 0;
-    uint64_t wait_ms = pfl_visit_pace_get_left_ms(&s->pace, now_ms);
+    uint64_t wait_ms = pfl_visit_timeout_get_left_ms(&s->pace, now_ms);
 
     if (wait_ms == 0)
         wait_ms = SLOW_LOOK_MS;
@@ -456,7 +453,7 @@ static void await(struct slot *s)
 {
     uint64_t now_ms = uv_now(s->pull->conf.loop);
 
-    pfl_visit_pace_begin(&s->pace, now_ms);
+    pfl_visit_timeout_begin(&s->pace, now_ms);
     s->silent_ms = now_ms + HOST_SILENCE_MS;
     watch(s);
 }
@@ -582,10 +579,10 @@ static int begin_visit(struct slot *s, struct pfl_queued_host *host)
         return rc;
     }
     s->host = host;
-    s->relay = PFL_HOST_QUEUE_RELAYS_MAX - 1;
+    s->relay = PFL_RELAYS_MAX - 1;
     s->tries = 0;
     s->request_id = 0;
-    s->pace = (struct pfl_visit_pace){.bytes = 0};
+    s->pace = (struct pfl_visit_timeout){.bytes = 0};
     pfl_buf_init(&s->description, PFL_DESCRIPTION_MAX_BYTES);
     run(s);
     return 0;

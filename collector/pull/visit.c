@@ -148,7 +148,7 @@ static void leave(struct pfl_visit *v, enum pfl_visit_left why)
 }
 
 /* The next segment of the page that this list is about. */
-static void go_on(struct pfl_visit *v)
+static void advance(struct pfl_visit *v)
 {
     if (v->segments >= PFL_VISIT_SEGMENTS_MAX || v->bytes >= PFL_VISIT_BYTES_MAX) {
         end(v, PFL_VISIT_MORE);
@@ -174,7 +174,7 @@ static void go_on(struct pfl_visit *v)
 static void pass(struct pfl_visit *v)
 {
     v->at++;
-    go_on(v);
+    advance(v);
 }
 
 /* Leaves the current one at the host. */
@@ -334,7 +334,7 @@ void pfl_visit_on_list(struct pfl_visit *self, Perfleet__SpoolReply *reply)
         self->after_number = last->number;
     }
     sort(reply);
-    go_on(self);
+    advance(self);
 }
 
 void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve result)

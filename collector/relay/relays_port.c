@@ -15,9 +15,12 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "collector/relay/host_map.h"
 
 #define PAUSE_MS   200u
 #define REFUSED_MS 15000u
+
+_Static_assert(PFL_RELAYS_MAX <= PFL_HOST_MAP_RELAYS, "a bit for each relay");
 
 struct relay {
     struct pfl_relays *relays;

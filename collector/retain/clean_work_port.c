@@ -26,7 +26,7 @@
 
 #include "base/mem.h"
 #include "collector/describe/description.h"
-#include "collector/retain/steady_clock.h"
+#include "collector/retain/retention_clock.h"
 #include "proto/unpack.h"
 
 #define NS_PER_S    UINT64_C(1000000000)
@@ -74,7 +74,7 @@ struct pfl_clean {
     enum phase phase;
     uint64_t wall_unix_ns; /* of this cycle, as the clocks say */
     uint64_t boot_ns;
-    struct pfl_steady_clock clock;
+    struct pfl_retention_clock clock;
     bool has_clock;       /* the last cycle was this collector's */
     uint64_t now_unix_ns; /* by that clock */
     uint64_t cycles;
@@ -89,11 +89,11 @@ struct pfl_clean {
     uint64_t unknown;             /* in this round of the store */
     struct pfl_buf description;   /* room is reserved */
     Perfleet__StoredTrace *trace; /* owned; of the orphan */
-    struct pfl_clean_news news;
+    struct pfl_clean_report report;
     struct pfl_clean_figures figures;
 };
 
-static const enum pfl_clean_on phase_on[PHASES] = {
+static const enum pfl_clean_thread phase_thread[PHASES] = {
     [PHASE_IDLE] = PFL_CLEAN_IDLE,
     [PHASE_LEASE] = PFL_CLEAN_ON_INDEX,
     [PHASE_RETAIN] = PFL_CLEAN_ON_INDEX,
@@ -163,9 +163,9 @@ void pfl_clean_begin(struct pfl_clean *self, uint64_t wall_unix_ns, uint64_t boo
     self->is_counted = false;
 }
 
-enum pfl_clean_on pfl_clean_get_on(const struct pfl_clean *self)
+enum pfl_clean_thread pfl_clean_get_thread(const struct pfl_clean *self)
 {
-    return phase_on[self->phase];
+    return phase_thread[self->phase];
 }
 
 bool pfl_clean_is_cut(const struct pfl_clean *self)
@@ -173,9 +173,9 @@ bool pfl_clean_is_cut(const struct pfl_clean *self)
     return self->figures.is_held && pfl_retention_is_cut(self->retention);
 }
 
-const struct pfl_clean_news *pfl_clean_get_news(const struct pfl_clean *self)
+const struct pfl_clean_report *pfl_clean_get_report(const struct pfl_clean *self)
 {
-    return self->news.event != NULL ? &self->news : NULL;
+    return self->report.event != NULL ? &self->report : NULL;
 }
 
 const struct pfl_clean_figures *pfl_clean_get_figures(const struct pfl_clean *self)
@@ -189,34 +189,34 @@ const struct pfl_retention_figures *pfl_clean_get_retention(const struct pfl_cle
 }
 
 /* The port logs it: quoting is not for threads. */
-static struct pfl_clean_news *tell(struct pfl_clean *self, const char *event, const char *what,
-                                   const char *reason)
+static struct pfl_clean_report *report_item(struct pfl_clean *self, const char *event,
+                                            const char *what, const char *reason)
 {
-    struct pfl_clean_news *news = &self->news;
+    struct pfl_clean_report *report = &self->report;
 
-    *news = (struct pfl_clean_news){.event = event, .effect = "none"};
-    (void)snprintf(news->what, sizeof(news->what), "%s", what);
-    (void)snprintf(news->reason, sizeof(news->reason), "%s", reason);
-    return news;
+    *report = (struct pfl_clean_report){.event = event, .effect = "none"};
+    (void)snprintf(report->what, sizeof(report->what), "%s", what);
+    (void)snprintf(report->reason, sizeof(report->reason), "%s", reason);
+    return report;
 }
 
-static struct pfl_clean_news *tell_of_trace(struct pfl_clean *self, const char *event,
-                                            const struct item *item, const char *reason)
+static struct pfl_clean_report *report_trace(struct pfl_clean *self, const char *event,
+                                             const struct item *item, const char *reason)
 {
-    struct pfl_clean_news *news = tell(self, event, item->id, reason);
+    struct pfl_clean_report *report = report_item(self, event, item->id, reason);
 
-    news->bytes = item->bytes;
-    (void)snprintf(news->host, sizeof(news->host), "%s", item->host);
-    return news;
+    report->bytes = item->bytes;
+    (void)snprintf(report->host, sizeof(report->host), "%s", item->host);
+    return report;
 }
 
 /* The engine does not answer: the rest waits for the next cycle. */
 static void give_up(struct pfl_clean *self, const char *engine, const char *why)
 {
-    struct pfl_clean_news *news = tell(self, "cleaning-interrupted", engine, why);
+    struct pfl_clean_report *report = report_item(self, "cleaning-interrupted", engine, why);
 
-    news->is_warning = true;
-    news->effect = "the rest waits for the next cycle";
+    report->is_warning = true;
+    report->effect = "the rest waits for the next cycle";
     self->phase = PHASE_IDLE;
 }
 
@@ -225,34 +225,34 @@ static void give_up_index(struct pfl_clean *self)
     give_up(self, "index", pfl_index_get_error(self->conf.index));
 }
 
-static void tell_of_jump(struct pfl_clean *self, uint64_t ahead_ns)
+static void report_jump(struct pfl_clean *self, uint64_t ahead_ns)
 {
     char reason[PFL_INDEX_WHY_BYTES];
-    struct pfl_clean_news *news;
+    struct pfl_clean_report *report;
 
     (void)snprintf(reason, sizeof(reason),
                    "it is %" PRIu64 " s ahead of the last cycle: set it right, if it is wrong",
                    ahead_ns / NS_PER_S);
-    news = tell(self, "clock-jumped-ahead", "clock", reason);
-    news->is_warning = true;
-    news->effect = "retention ignores it for a day";
+    report = report_item(self, "clock-jumped-ahead", "clock", reason);
+    report->is_warning = true;
+    report->effect = "retention ignores it for a day";
 }
 
 /* Continues from the last cycle, or, if that was another collector's or an earlier life's, from the
  * time that it noted: what was stored since may have the time of a clock that is wrong. */
 static int take_clock(struct pfl_clean *self)
 {
-    struct pfl_steady_clock next = self->clock;
+    struct pfl_retention_clock next = self->clock;
     bool has_jumped = false;
     int rc = 0;
 
     if (!self->has_clock) {
-        next = (struct pfl_steady_clock){.boot_ns = self->boot_ns};
+        next = (struct pfl_retention_clock){.boot_ns = self->boot_ns};
         rc = pfl_index_get_clock(self->conf.index, &next.wall_ns);
     }
     if (rc == 0) {
         self->now_unix_ns =
-            pfl_steady_clock_take(&next, self->wall_unix_ns, self->boot_ns, &has_jumped);
+            pfl_retention_clock_take(&next, self->wall_unix_ns, self->boot_ns, &has_jumped);
         rc = pfl_index_note_clock(self->conf.index, self->now_unix_ns);
     }
     if (rc != 0)
@@ -260,7 +260,7 @@ static int take_clock(struct pfl_clean *self)
     self->clock = next;
     self->has_clock = true;
     if (has_jumped)
-        tell_of_jump(self, self->wall_unix_ns - self->now_unix_ns);
+        report_jump(self, self->wall_unix_ns - self->now_unix_ns);
     return 0;
 }
 
@@ -350,11 +350,12 @@ static int delete_victim(struct pfl_clean *self)
     int rc = pfl_index_tombstone(self->conf.index, victim->id, &deletion);
 
     if (rc == 0) {
-        struct pfl_clean_news *news = tell(self, "trace-deleted", victim->id, victim->why);
+        struct pfl_clean_report *report =
+            report_item(self, "trace-deleted", victim->id, victim->why);
 
-        news->cause = pfl_retention_cause_name(victim->cause);
-        news->bytes = victim->bytes;
-        (void)snprintf(news->host, sizeof(news->host), "%s", victim->host);
+        report->cause = pfl_retention_cause_name(victim->cause);
+        report->bytes = victim->bytes;
+        (void)snprintf(report->host, sizeof(report->host), "%s", victim->host);
     }
     if (rc != 0 && rc != PFL_ENOENT && rc != PFL_EPERM)
         return rc;
@@ -475,14 +476,14 @@ void pfl_clean_run_part(struct pfl_clean *self, unsigned part)
 
 void pfl_clean_end_parts(struct pfl_clean *self)
 {
-    self->news.event = NULL;
+    self->report.event = NULL;
     for (size_t i = 0; i < self->len; i++) {
         const struct item *item = &self->items[i];
 
         if (item->rc == 0)
             continue;
         self->figures.failed++;
-        tell_of_trace(self, "deletion-failed", item, item->why)->is_warning = true;
+        report_trace(self, "deletion-failed", item, item->why)->is_warning = true;
     }
     self->phase = PHASE_BURY_NOTE;
 }
@@ -501,7 +502,7 @@ static void note_tombstones(struct pfl_clean *self)
     for (size_t i = 0; i < self->len; i++) {
         const struct item *item = &self->items[i];
         int rc = item->rc == 0 ? pfl_index_set_gone(self->conf.index, item->id, self->now_unix_ns)
-                               : pfl_index_put_off(self->conf.index, item->id);
+                               : pfl_index_postpone(self->conf.index, item->id);
 
         if (rc != 0) {
             give_up_index(self);
@@ -586,7 +587,7 @@ static void note_lost(struct pfl_clean *self)
 {
     const struct pfl_index_deletion why = {
         .who = "sweep", .reason = "the store does not have it", .now_unix_ns = self->now_unix_ns};
-    struct pfl_clean_news *news;
+    struct pfl_clean_report *report;
 
     for (size_t i = 0; i < self->len; i++) {
         const struct item *item = &self->items[i];
@@ -599,9 +600,9 @@ static void note_lost(struct pfl_clean *self)
         if (rc != 0 || item->rc == 0)
             continue;
         self->figures.lost++;
-        news = tell_of_trace(self, "trace-lost", item, why.reason);
-        news->is_warning = true;
-        news->effect = "its number is a hole";
+        report = report_trace(self, "trace-lost", item, why.reason);
+        report->is_warning = true;
+        report->effect = "its number is a hole";
     }
     self->steps++;
     self->phase = PHASE_LIVE_LIST;
@@ -686,7 +687,7 @@ static bool on_match(void *user, const struct pfl_index_row *row)
     item->is_orphan = item->is_orphan && row->state == PFL_INDEX_GONE;
     match->is_found = row->state == PFL_INDEX_LOST && is_object && row->bytes == item->bytes;
     if (row->state == PFL_INDEX_LIVE && is_object && row->bytes != item->bytes)
-        tell_of_trace(match->clean, "trace-damaged", item, "its length in the store differs")
+        report_trace(match->clean, "trace-damaged", item, "its length in the store differs")
             ->is_warning = true;
     return true;
 }
@@ -703,7 +704,7 @@ static int match_object(struct pfl_clean *self, struct item *item)
     rc = pfl_index_set_found(self->conf.index, item->id, self->now_unix_ns);
     if (rc == 0) {
         self->figures.found++;
-        (void)tell_of_trace(self, "trace-found", item, "the store has it again");
+        (void)report_trace(self, "trace-found", item, "the store has it again");
     }
     return rc == PFL_ENOENT ? 0 : rc;
 }
@@ -785,13 +786,13 @@ static void look_at_orphan(struct pfl_clean *self)
 
 static void leave_unknown(struct pfl_clean *self)
 {
-    struct pfl_clean_news *news;
+    struct pfl_clean_report *report;
 
     if (self->unknown++ == 0) { /* others are counted */
-        news = tell(self, "trace-unknown", self->items[self->at].key,
-                    "the index does not have it: perfleet-collector rebuild adds it");
-        news->is_warning = true;
-        news->effect = "it stays";
+        report = report_item(self, "trace-unknown", self->items[self->at].key,
+                             "the index does not have it: perfleet-collector rebuild adds it");
+        report->is_warning = true;
+        report->effect = "it stays";
     }
     leave_orphan(self);
 }
@@ -835,7 +836,7 @@ static void delete_orphan(struct pfl_clean *self)
         return;
     }
     self->figures.orphans++;
-    (void)tell(self, "orphan-deleted", item->key, "no row of the index names it");
+    (void)report_item(self, "orphan-deleted", item->key, "no row of the index names it");
     leave_orphan(self);
 }
 
@@ -852,7 +853,7 @@ static void sweep(struct pfl_clean *self)
     }
     self->figures.leftovers += count;
     if (count != 0)
-        tell(self, "leftovers-deleted", "temporary", "puts that did not end")->bytes = count;
+        report_item(self, "leftovers-deleted", "temporary", "puts that did not end")->bytes = count;
 }
 
 void pfl_clean_run(struct pfl_clean *self)
@@ -877,6 +878,6 @@ void pfl_clean_run(struct pfl_clean *self)
     };
 
     assert(steps[self->phase] != NULL);
-    self->news.event = NULL;
+    self->report.event = NULL;
     steps[self->phase](self);
 }

@@ -16,7 +16,7 @@
 #define PFL_CLEAN_FORGET_NS (UINT64_C(90) * 86400 * 1000000000)
 #define PFL_CLEAN_RUNS_NS   (UINT64_C(180) * 86400 * 1000000000)
 
-enum pfl_clean_on {
+enum pfl_clean_thread {
     PFL_CLEAN_IDLE = 0, /* the cycle is over */
     PFL_CLEAN_ON_INDEX,
     PFL_CLEAN_ON_STORE,
@@ -37,10 +37,11 @@ PFL_MUST_USE int pfl_clean_new(const struct pfl_clean_conf *conf, struct pfl_cle
 void pfl_clean_free(struct pfl_clean *self); /* NULL is legal */
 
 /* A cycle begins: a pass of retention, all tombstones, and a page of each sweep. The wall clock may
- * jump (steady_clock.h), also while no collector runs: the index has the time of the last cycle. */
+ * jump (retention_clock.h), also while no collector runs: the index has the time of the last cycle.
+ */
 void pfl_clean_begin(struct pfl_clean *self, uint64_t wall_unix_ns, uint64_t boot_ns);
 /* Where the next step runs. */
-enum pfl_clean_on pfl_clean_get_on(const struct pfl_clean *self);
+enum pfl_clean_thread pfl_clean_get_thread(const struct pfl_clean *self);
 /* Runs it; blocks. */
 void pfl_clean_run(struct pfl_clean *self);
 /* 1, or PFL_CLEAN_PARTS: the step may be run in parts instead, in any order and in several threads
@@ -52,7 +53,7 @@ void pfl_clean_end_parts(struct pfl_clean *self);
 bool pfl_clean_is_cut(const struct pfl_clean *self);
 
 /* What the last step has to tell. */
-struct pfl_clean_news {
+struct pfl_clean_report {
     const char *event; /* static, as are cause and effect; NULL: nothing */
     const char *cause; /* NULL: none */
     const char *effect;
@@ -63,7 +64,7 @@ struct pfl_clean_news {
     char reason[PFL_INDEX_WHY_BYTES];
 };
 /* NULL: nothing. */
-const struct pfl_clean_news *pfl_clean_get_news(const struct pfl_clean *self);
+const struct pfl_clean_report *pfl_clean_get_report(const struct pfl_clean *self);
 
 struct pfl_clean_figures {
     uint64_t deleted_objects; /* of tombstones */

@@ -429,7 +429,7 @@ static bool step_in_group(struct pfl_retention *self)
     return step_in_bytes(self);
 }
 
-static void go_on(struct pfl_retention *self)
+static void advance(struct pfl_retention *self)
 {
     if (self->deleted == PFL_RETENTION_PASS_MAX) {
         self->is_cut = true;
@@ -459,7 +459,7 @@ void pfl_retention_on_listed(struct pfl_retention *self)
         if (self->uses_len != 0)
             enter_use(self);
     }
-    go_on(self);
+    advance(self);
 }
 
 void pfl_retention_get_use(const struct pfl_retention *self, struct pfl_index_use_query *ret_query)
@@ -487,7 +487,6 @@ void pfl_retention_get_oldest(const struct pfl_retention *self, struct pfl_index
         .class_name = self->names[self->kinds[self->at].first],
         .trigger = use->name,
         .is_triggered = self->is_triggered,
-        .has_bytes = self->stage != PFL_RETENTION_AGE,
         .before_unix_ns =
             self->stage == PFL_RETENTION_AGE ? self->now_unix_ns - get_age(self) : UINT64_MAX,
         .now_unix_ns = self->now_unix_ns,
@@ -515,12 +514,13 @@ void pfl_retention_on_oldest(struct pfl_retention *self, const struct pfl_index_
     k->head = HEAD_NONE;
     if (row != NULL && may_go(self, row)) {
         k->head = HEAD_THERE;
-        k->oldest = (struct pfl_retention_victim){
-            .kind = row->kind, .bytes = row->bytes, .stored_unix_ns = row->stored_unix_ns};
+        k->oldest = (struct pfl_retention_victim){.kind = row->kind,
+                                                  .bytes = pfl_index_row_count_bytes(row),
+                                                  .stored_unix_ns = row->stored_unix_ns};
         (void)snprintf(k->oldest.id, sizeof(k->oldest.id), "%s", row->id);
         (void)snprintf(k->oldest.host, sizeof(k->oldest.host), "%s", row->host);
     }
-    go_on(self);
+    advance(self);
 }
 
 const struct pfl_retention_victim *pfl_retention_get_victim(const struct pfl_retention *self)
@@ -550,7 +550,7 @@ void pfl_retention_on_deleted(struct pfl_retention *self, int rc)
             if (self->kinds[i].id == self->victim.kind)
                 subtract(&self->kinds[i].bytes, self->victim.bytes);
     }
-    go_on(self);
+    advance(self);
 }
 
 const struct pfl_retention_figures *pfl_retention_get_figures(const struct pfl_retention *self)

@@ -56,7 +56,7 @@ static void fail(struct pfl_job *j)
     case PFL_ENOENT:
         refuse(j, 404,
                pfl_job_is_of_store(j->step) ? "its object is not in the store any more"
-               : j->ask.order != NULL       ? "you have no such order here"
+               : j->checked.order != NULL   ? "you have no such order here"
                                             : "there is no such trace");
         return;
     case PFL_ENOTSUP:
@@ -77,22 +77,22 @@ static void fail(struct pfl_job *j)
 
 static void begin(struct pfl_job *j)
 {
-    const Perfleet__TraceQuery *q = j->ask.query;
+    const Perfleet__TraceQuery *q = j->checked.query;
 
-    switch (j->ask.kind) {
-    case PFL_ASK_GET:
+    switch (j->checked.kind) {
+    case PFL_REQUEST_GET:
         j->step = PFL_JOB_LOOK_UP;
         return;
-    case PFL_ASK_MISSING:
+    case PFL_REQUEST_MISSING:
         j->step = PFL_JOB_RUNS;
         return;
-    case PFL_ASK_SHOW_ORDER:
+    case PFL_REQUEST_SHOW_ORDER:
         j->step = PFL_JOB_ORDERS;
         return;
-    case PFL_ASK_PUT_ORDER:
-    case PFL_ASK_PAUSE_ORDER:
-    case PFL_ASK_RESUME_ORDER:
-    case PFL_ASK_REMOVE_ORDER:
+    case PFL_REQUEST_PUT_ORDER:
+    case PFL_REQUEST_PAUSE_ORDER:
+    case PFL_REQUEST_RESUME_ORDER:
+    case PFL_REQUEST_REMOVE_ORDER:
         j->step = PFL_JOB_SET_ORDER;
         return;
     default:
@@ -102,7 +102,7 @@ static void begin(struct pfl_job *j)
     j->rows_left = UINT64_MAX;
     if (q->limit != 0)
         j->rows_left = q->limit;
-    else if (j->ask.kind == PFL_ASK_LIST && q->n_id == 0)
+    else if (j->checked.kind == PFL_REQUEST_LIST && q->n_id == 0)
         j->rows_left = PFL_INDEX_LIMIT;
     j->cursor.len = q->after.len;
     if (q->after.len != 0)
@@ -124,7 +124,7 @@ static void begin_trace(struct pfl_job *j)
             continue;
         j->offset = 0;
         j->is_sound = false;
-        j->step = j->ask.kind == PFL_ASK_VERIFY ? PFL_JOB_HASH : PFL_JOB_LINK;
+        j->step = j->checked.kind == PFL_REQUEST_VERIFY ? PFL_JOB_HASH : PFL_JOB_LINK;
         return;
     }
     end_page(j);
@@ -134,9 +134,9 @@ static void on_found(struct pfl_job *j)
 {
     j->page_pos = 0;
     j->rows_left -= j->rows < j->rows_left ? j->rows : j->rows_left;
-    if (j->ask.kind == PFL_ASK_LIST)
+    if (j->checked.kind == PFL_REQUEST_LIST)
         j->step = PFL_JOB_REPLY;
-    else if (j->ask.kind == PFL_ASK_PRESIGN || j->ask.kind == PFL_ASK_VERIFY)
+    else if (j->checked.kind == PFL_REQUEST_PRESIGN || j->checked.kind == PFL_REQUEST_VERIFY)
         begin_trace(j);
     else if (j->page_len != 0)
         j->step = PFL_JOB_CHANGE;
@@ -245,38 +245,38 @@ static bool is_last(const struct pfl_job *j)
 {
     if (j->status != 0)
         return true;
-    switch (j->ask.kind) {
-    case PFL_ASK_GET:
+    switch (j->checked.kind) {
+    case PFL_REQUEST_GET:
         return j->left == 0;
-    case PFL_ASK_PRESIGN:
-    case PFL_ASK_VERIFY:
+    case PFL_REQUEST_PRESIGN:
+    case PFL_REQUEST_VERIFY:
         return !j->has_part;
-    case PFL_ASK_LIST:
+    case PFL_REQUEST_LIST:
         return j->is_over || j->rows_left == 0;
-    case PFL_ASK_MISSING:
-    case PFL_ASK_SHOW_ORDER:
+    case PFL_REQUEST_MISSING:
+    case PFL_REQUEST_SHOW_ORDER:
         return j->is_over;
     default:
         return true;
     }
 }
 
-static void go_on(struct pfl_job *j)
+static void advance(struct pfl_job *j)
 {
     j->is_running = false;
-    switch (j->ask.kind) {
-    case PFL_ASK_GET:
+    switch (j->checked.kind) {
+    case PFL_REQUEST_GET:
         j->step = PFL_JOB_READ;
         return;
-    case PFL_ASK_PRESIGN:
-    case PFL_ASK_VERIFY:
+    case PFL_REQUEST_PRESIGN:
+    case PFL_REQUEST_VERIFY:
         j->has_part = false;
         begin_trace(j);
         return;
-    case PFL_ASK_LIST:
+    case PFL_REQUEST_LIST:
         j->step = PFL_JOB_FIND;
         return;
-    case PFL_ASK_MISSING:
+    case PFL_REQUEST_MISSING:
         j->step = PFL_JOB_RUNS;
         return;
     default:
@@ -292,12 +292,18 @@ static size_t room_of(const struct pfl_job *j)
     return j->page_room - j->page_len;
 }
 
+static bool has_right(const struct pfl_job *j, uint32_t right, const struct pfl_index_row *row)
+{
+    struct pfl_scope_host host = {.name = row->host, .labels = row->segment};
+
+    return pfl_scope_gives(j->scope, right, &host);
+}
+
 bool pfl_job_may_see(void *user, const struct pfl_index_row *row)
 {
     const struct pfl_job *j = user;
-    struct pfl_scope_host host = {.name = row->host, .labels = row->segment};
 
-    return pfl_scope_gives(j->scope, j->ask.right, &host);
+    return has_right(j, j->checked.right, row);
 }
 
 bool pfl_job_add_trace(void *user, const struct pfl_index_row *row)
@@ -370,6 +376,7 @@ bool pfl_job_take_trace(void *user, const struct pfl_index_row *row)
     (void)snprintf(j->trace.id, sizeof(j->trace.id), "%s", row->id);
     (void)snprintf(j->trace.key, sizeof(j->trace.key), "%s", row->key);
     j->trace.bytes = row->bytes;
+    j->may_keep = has_right(j, ROLE__MANAGE_TRACES, row);
     return true;
 }
 
@@ -418,7 +425,7 @@ bool pfl_job_add_run(void *user, const struct pfl_index_run *run)
 
 static bool is_wanted(const struct pfl_job *j, const struct pfl_index_order *order)
 {
-    const Perfleet__CollectorRequest__OrderRef *q = j->ask.order;
+    const Perfleet__CollectorRequest__OrderRef *q = j->checked.order;
     const char *orderer =
         q->orderer != NULL && q->orderer[0] != '\0' ? q->orderer : j->operator_name;
 
@@ -449,7 +456,7 @@ static void write_order(struct pfl_writer *w, const struct pfl_index_order *orde
 bool pfl_job_add_order(void *user, const struct pfl_index_order *order)
 {
     struct pfl_job *j = user;
-    bool is_whole = j->ask.order->name != NULL && j->ask.order->name[0] != '\0';
+    bool is_whole = j->checked.order->name != NULL && j->checked.order->name[0] != '\0';
     struct pfl_writer w = pfl_writer_of(j->page + j->page_len, room_of(j));
     struct pfl_writer len;
 
@@ -557,8 +564,9 @@ static bool may_see_host(const struct pfl_job *j, const struct pfl_known_hosts *
     struct pfl_scope_host host = {.name = name};
 
     host.has_no_labels = !pfl_known_hosts_get_labels(hosts, name, &host.labels);
-    return pfl_scope_gives(j->scope, j->ask.right, &host) ||
-           (j->ask.kind == PFL_ASK_SHOW_ORDER && pfl_scope_gives(j->scope, ROLE__TRACES, &host));
+    return pfl_scope_gives(j->scope, j->checked.right, &host) ||
+           (j->checked.kind == PFL_REQUEST_SHOW_ORDER &&
+            pfl_scope_gives(j->scope, ROLE__TRACES, &host));
 }
 
 static void write_runs(struct pfl_job *j, const struct pfl_known_hosts *hosts,
@@ -625,17 +633,17 @@ static void write_orders(struct pfl_job *j, const struct pfl_known_hosts *hosts,
 static void write_result(struct pfl_job *j, const struct pfl_known_hosts *hosts,
                          struct pfl_message *m)
 {
-    if (j->ask.kind == PFL_ASK_LIST)
+    if (j->checked.kind == PFL_REQUEST_LIST)
         write_traces(j, m);
-    else if (j->ask.kind == PFL_ASK_GET)
+    else if (j->checked.kind == PFL_REQUEST_GET)
         pfl_message_bytes(m, COLLECTOR_REPLY__DATA, pfl_span_of(j->page, j->page_len));
-    else if (j->ask.kind == PFL_ASK_PRESIGN && j->has_part)
+    else if (j->checked.kind == PFL_REQUEST_PRESIGN && j->has_part)
         pfl_message_bytes(m, COLLECTOR_REPLY__URL, pfl_span_of(j->extra, j->extra_len));
-    else if (j->ask.kind == PFL_ASK_VERIFY && j->has_part)
+    else if (j->checked.kind == PFL_REQUEST_VERIFY && j->has_part)
         pfl_message_bytes(m, COLLECTOR_REPLY__TRACE, j->trace.stored);
-    else if (j->ask.kind == PFL_ASK_MISSING)
+    else if (j->checked.kind == PFL_REQUEST_MISSING)
         write_runs(j, hosts, m);
-    else if (j->ask.kind == PFL_ASK_SHOW_ORDER)
+    else if (j->checked.kind == PFL_REQUEST_SHOW_ORDER)
         write_orders(j, hosts, m);
     else
         pfl_message_varint(m, COLLECTOR_REPLY__COUNT, j->changed);
@@ -673,7 +681,7 @@ int pfl_job_reply(struct pfl_job *self, const struct pfl_known_hosts *hosts, str
     if (is_end)
         self->step = PFL_JOB_END;
     else
-        go_on(self);
+        advance(self);
     return 0;
 }
 
@@ -701,12 +709,12 @@ int pfl_job_reply_refusal(uint32_t id, unsigned status, const char *why, struct 
 
 static int make_pages(struct pfl_job *j)
 {
-    bool is_order = j->ask.kind == PFL_ASK_SHOW_ORDER;
+    bool is_order = j->checked.kind == PFL_REQUEST_SHOW_ORDER;
 
     j->page_room = is_order ? PFL_JOB_ORDERS_BYTES : PFL_JOB_PAGE_BYTES;
-    j->extra_room = is_order                         ? PFL_JOB_ORDERS_BYTES
-                    : j->ask.kind == PFL_ASK_PRESIGN ? PFL_JOB_LINK_BYTES
-                                                     : 0;
+    j->extra_room = is_order                                 ? PFL_JOB_ORDERS_BYTES
+                    : j->checked.kind == PFL_REQUEST_PRESIGN ? PFL_JOB_LINK_BYTES
+                                                             : 0;
     j->page = pfl_mem_alloc(j->page_room);
     if (j->page == NULL)
         return PFL_ENOMEM;
@@ -730,7 +738,7 @@ int pfl_job_new(const struct pfl_job_conf *conf, struct pfl_job **ret_job)
     if (rc != 0)
         goto fail;
     j->id = j->request->id;
-    j->status = pfl_ask_judge(j->request, j->scope, j->operator_name, &j->ask, j->why);
+    j->status = pfl_request_check(j->request, j->scope, j->operator_name, &j->checked, j->why);
     if (j->status != 0) {
         j->step = PFL_JOB_REPLY;
     } else {

@@ -6,7 +6,7 @@
  *     while ((step = pfl_job_take(job)) != PFL_JOB_WAIT)
  *         PFL_JOB_REPLY: when there is room, pfl_job_reply(job, hosts, out)
  *         PFL_JOB_END:   the last reply is out; free it
- *         another:       pfl_work_run (work_port.h) on a thread; then pfl_job_on_done(job)
+ *         another:       pfl_job_work_run (job_work_port.h) on a thread; then pfl_job_on_done(job)
  *
  * A step on a thread reads and writes the fields of `struct pfl_job` that say so; nobody else
  * touches the job meanwhile. A trace is seen only by an operator whose scope gives the right at the
@@ -17,8 +17,8 @@
 
 #include "base/buf.h"
 #include "collector/index/index.h"
-#include "collector/serve/ask.h"
 #include "collector/serve/known_hosts.h"
+#include "collector/serve/request.h"
 #include "collector/store/store_key.h"
 
 #define PFL_JOB_PAGE_BYTES       (256u << 10) /* rows, or data, of one reply */
@@ -27,6 +27,7 @@
 #define PFL_JOB_ROW_BYTES        (PFL_INDEX_SEGMENT_BYTES + 2048u) /* at most */
 #define PFL_JOB_ORDERS_STEP      32u         /* orders, and hosts of one, of one call */
 #define PFL_JOB_RUNS_MAX         512u        /* that are read in one step */
+#define PFL_JOB_IDS_MAX          256u        /* ids that are looked up in one step */
 #define PFL_JOB_HASH_BYTES       (16u << 20) /* read of an object in one step */
 #define PFL_JOB_CHANGES          32u         /* traces that are changed in one step */
 #define PFL_JOB_REPLY_BYTES      (1u << 20)  /* at most, with its prefix */
@@ -74,7 +75,7 @@ struct pfl_sha256;
 struct pfl_job {
     /* What is asked; constant. */
     uint32_t id;
-    struct pfl_ask_judged ask;
+    struct pfl_checked_request checked;
     Perfleet__CollectorRequest *request; /* owned */
     const struct pfl_scope *scope;       /* borrowed until the job is freed */
     const char *operator_name;           /* likewise */
@@ -82,7 +83,7 @@ struct pfl_job {
 
     /* Of steps on threads: their result, and what they continue with. */
     int rc;
-    char why[PFL_ASK_WHY_BYTES];
+    char why[PFL_REQUEST_WHY_BYTES];
     uint8_t *page; /* owned */
     size_t page_room;
     size_t page_len;
@@ -98,10 +99,11 @@ struct pfl_job {
     bool is_cut;                    /* ORDERS: there was no room for the last one */
     bool is_inside;                 /* ORDERS: the order of `after` has hosts behind its host */
     bool is_over;                   /* FIND, RUNS, ORDERS: there are no more */
+    bool may_keep;                  /* LOOK_UP: retention leaves it for a while */
+    bool is_sound;                  /* of HASH, at the end: the bytes are what they were */
     struct pfl_job_trace trace;     /* the current one */
     uint64_t offset;                /* of READ and HASH */
     uint64_t left;                  /* of READ */
-    bool is_sound;                  /* of HASH, at the end: the bytes are what they were */
     struct pfl_sha256 *hash;        /* owned by the shell */
     char changed_ids[PFL_JOB_CHANGES][PFL_INDEX_ID_BYTES]; /* of CHANGE: in this step */
     unsigned changed_len;

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Known hosts: see known_hosts.h. A table of lists by the hash of the name, which doubles no size:
- * PFL_KNOWN_HOSTS_MAX hosts are 4 in each list. A host that is new then takes the place of the one
- * that is not connected for longest. Names are those of certificates. Ownership: the entries.
- * Limits: those of the header; LABELS_MAX_BYTES of labels of a host.
+ * Known hosts: see known_hosts.h. A host that is new in a full table takes the place of the one
+ * that left first. Ownership: the hosts. Limits: PFL_HOST_MAP_MAX; LABELS_MAX_BYTES of labels of
+ * a host.
  */
 #include "collector/serve/known_hosts.h"
 
-#include "base/hash.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "collector/relay/host_map.h"
 #include "perfleet/segment.fields.h"
-#include "proto/tunnel/identity.h"
 
-#define LISTS            4096u
 #define LABELS_MAX_BYTES 32768u
 
+enum place {
+    PLACE_LEFT = 0, /* in the order in which they left, or came without a connection */
+    PLACE_CONNECTED,
+};
+
 struct host {
-    struct host *next;
-    unsigned relays; /* a bit each: is connected */
-    uint64_t left;   /* when the last one went, in `leavings` */
+    struct pfl_host_entry entry; /* first */
     struct pfl_buf labels;
-    char name[PFL_IDENTITY_NAME_BYTES];
 };
 
 struct pfl_known_hosts {
-    struct host *lists[LISTS];
-    unsigned len;
-    uint64_t leavings; /* so many hosts left, or came without a connection */
+    struct pfl_host_map hosts; /* owned; a list for each place */
 };
+
+static struct host *host_of(struct pfl_host_entry *entry)
+{
+    return (struct host *)(void *)entry;
+}
 
 int pfl_known_hosts_new(struct pfl_known_hosts **ret_hosts)
 {
@@ -36,94 +38,49 @@ int pfl_known_hosts_new(struct pfl_known_hosts **ret_hosts)
 
     if (k == NULL)
         return PFL_ENOMEM;
+    pfl_host_map_init(&k->hosts);
     *ret_hosts = k;
     return 0;
 }
 
-void pfl_known_hosts_free(struct pfl_known_hosts *self)
+static void forget(struct pfl_known_hosts *k, struct host *h)
 {
-    for (unsigned i = 0; self != NULL && i < LISTS; i++) {
-        struct host *h = self->lists[i];
-
-        while (h != NULL) {
-            struct host *next = h->next;
-
-            pfl_buf_fini(&h->labels);
-            pfl_mem_free(h);
-            h = next;
-        }
-    }
-    pfl_mem_free(self);
+    pfl_host_map_remove(&k->hosts, &h->entry);
+    pfl_buf_fini(&h->labels);
+    pfl_mem_free(h);
 }
 
-static struct host *find(const struct pfl_known_hosts *k, const char *name)
+void pfl_known_hosts_free(struct pfl_known_hosts *self)
 {
-    struct host *h = k->lists[pfl_hash_str(name) % LISTS];
+    struct pfl_host_entry *entry;
 
-    while (h != NULL && strcmp(h->name, name) != 0)
-        h = h->next;
-    return h;
+    while (self != NULL && (entry = pfl_host_map_get_any(&self->hosts)) != NULL)
+        forget(self, host_of(entry));
+    pfl_mem_free(self);
 }
 
 static void set_relays(struct pfl_known_hosts *k, struct host *h, unsigned relays)
 {
-    if (h->relays != 0 && relays == 0)
-        h->left = ++k->leavings;
-    h->relays = relays;
-}
-
-/* The host that left first, where its list points to it. NULL: all are connected. */
-static struct host **find_first_left(struct pfl_known_hosts *k)
-{
-    struct host **first = NULL;
-
-    for (unsigned i = 0; i < LISTS; i++) {
-        for (struct host **at = &k->lists[i]; *at != NULL; at = &(*at)->next) {
-            if ((*at)->relays == 0 && (first == NULL || (*at)->left < (*first)->left))
-                first = at;
-        }
-    }
-    return first;
-}
-
-static bool make_room(struct pfl_known_hosts *k)
-{
-    struct host **at;
-    struct host *h;
-
-    if (k->len < PFL_KNOWN_HOSTS_MAX)
-        return true;
-    at = find_first_left(k);
-    if (at == NULL)
-        return false;
-    h = *at;
-    *at = h->next;
-    pfl_buf_fini(&h->labels);
-    pfl_mem_free(h);
-    k->len--;
-    return true;
+    if ((h->entry.relays != 0) != (relays != 0))
+        pfl_host_map_move(&k->hosts, &h->entry, relays != 0 ? PLACE_CONNECTED : PLACE_LEFT);
+    h->entry.relays = relays;
 }
 
 static int add(struct pfl_known_hosts *k, const char *name, struct host **ret_host)
 {
-    struct host **list = &k->lists[pfl_hash_str(name) % LISTS];
-    struct host *h;
+    struct host *first_left = host_of(pfl_host_map_get_first(&k->hosts, PLACE_LEFT));
+    struct host *h = pfl_mem_zalloc(sizeof(*h));
+    int rc = h != NULL ? pfl_host_map_add(&k->hosts, name, &h->entry) : PFL_ENOMEM;
 
-    if (strlen(name) >= sizeof(h->name))
-        return PFL_ELIMIT;
-    h = pfl_mem_zalloc(sizeof(*h));
-    if (h == NULL)
-        return PFL_ENOMEM;
-    if (!make_room(k)) {
-        pfl_mem_free(h);
-        return PFL_ELIMIT;
+    if (rc == PFL_ELIMIT && first_left != NULL) {
+        forget(k, first_left);
+        rc = pfl_host_map_add(&k->hosts, name, &h->entry);
     }
-    memcpy(h->name, name, strlen(name) + 1);
+    if (rc != 0) {
+        pfl_mem_free(h);
+        return rc;
+    }
     pfl_buf_init(&h->labels, LABELS_MAX_BYTES);
-    h->left = ++k->leavings;
-    h->next = *list;
-    *list = h;
-    k->len++;
     *ret_host = h;
     return 0;
 }
@@ -139,7 +96,7 @@ static int pack(const struct pfl_known_host *host, struct pfl_buf *labels)
 
 int pfl_known_hosts_set(struct pfl_known_hosts *self, const struct pfl_known_host *host)
 {
-    struct host *h = find(self, host->name);
+    struct host *h = host_of(pfl_host_map_find(&self->hosts, host->name));
     struct pfl_buf labels;
     int rc;
 
@@ -154,30 +111,34 @@ int pfl_known_hosts_set(struct pfl_known_hosts *self, const struct pfl_known_hos
     pfl_buf_fini(&h->labels);
     h->labels = labels;
     set_relays(self, h,
-               host->is_connected ? h->relays | 1u << host->relay
-                                  : h->relays & ~(1u << host->relay));
+               host->is_connected ? h->entry.relays | 1u << host->relay
+                                  : h->entry.relays & ~(1u << host->relay));
     return 0;
 }
 
 void pfl_known_hosts_forget_relay(struct pfl_known_hosts *self, unsigned relay)
 {
-    for (unsigned i = 0; i < LISTS; i++) {
-        for (struct host *h = self->lists[i]; h != NULL; h = h->next)
-            set_relays(self, h, h->relays & ~(1u << relay));
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    PFL_LIST_EACH_SAFE (it, tmp, &self->hosts.lists[PLACE_CONNECTED]) {
+        struct host *h = host_of(pfl_host_entry_of(it));
+
+        set_relays(self, h, h->entry.relays & ~(1u << relay));
     }
 }
 
 bool pfl_known_hosts_is_connected(const struct pfl_known_hosts *self, const char *name)
 {
-    const struct host *h = find(self, name);
+    const struct host *h = host_of(pfl_host_map_find(&self->hosts, name));
 
-    return h != NULL && h->relays != 0;
+    return h != NULL && h->entry.relays != 0;
 }
 
 bool pfl_known_hosts_get_labels(const struct pfl_known_hosts *self, const char *name,
                                 struct pfl_span *ret_labels)
 {
-    const struct host *h = find(self, name);
+    const struct host *h = host_of(pfl_host_map_find(&self->hosts, name));
 
     if (h == NULL)
         return false;

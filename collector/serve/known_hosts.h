@@ -8,9 +8,6 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-#define PFL_KNOWN_HOSTS_MAX    16384u
-#define PFL_KNOWN_HOSTS_RELAYS 8u
-
 struct pfl_known_hosts;
 
 PFL_MUST_USE int pfl_known_hosts_new(struct pfl_known_hosts **ret_hosts);
@@ -18,13 +15,13 @@ void pfl_known_hosts_free(struct pfl_known_hosts *self); /* NULL is legal */
 
 struct pfl_known_host {
     const char *name;
-    unsigned relay; /* who says it, below PFL_KNOWN_HOSTS_RELAYS */
+    unsigned relay; /* who says it, below PFL_HOST_MAP_RELAYS */
     bool is_connected;
     char *const *labels; /* "name=value" */
     size_t labels_len;
 };
-/* Above PFL_KNOWN_HOSTS_MAX the host that left first is forgotten. PFL_ELIMIT: all are connected;
- * PFL_ENOMEM: what was known stays. */
+/* Above PFL_HOST_MAP_MAX the host that left first is forgotten. PFL_EINVAL: this is no
+ * host's name; PFL_ELIMIT: all are connected; PFL_ENOMEM. Then what was known stays. */
 PFL_MUST_USE int pfl_known_hosts_set(struct pfl_known_hosts *self,
                                      const struct pfl_known_host *host);
 /* None of its hosts is connected by this relay. */

@@ -5,10 +5,10 @@
  * Happy path: a relay's CONNECT names an operator; that relay is asked for the operator's scope;
  * then frames become jobs, whose steps run on the engines' threads and whose replies are sent as
  * the peer takes them. Of the index one step of all streams is under way at a time, so that storing
- * and beats have their turn. Failures: a request that makes no sense is refused; a frame that is
- * none, or replies that nobody takes, end the stream; a scope that cannot be had any more, too.
- * Ownership: a stream until its HTTP/2 stream closed, its steps ended, and the relay answered.
- * Limits: those of the header.
+ * and beats have their turn, and operators take turns. Failures: a request that makes no sense is
+ * refused; a frame that is none, or replies that nobody takes, end the stream; a scope that cannot
+ * be had any more, too. Ownership: a stream until its HTTP/2 stream closed, its steps ended, and
+ * the relay answered. Limits: those of the header.
  */
 #include "collector/serve/operator_streams_port.h"
 
@@ -19,7 +19,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "collector/serve/work_port.h"
+#include "collector/serve/job_work_port.h"
 #include "perfleet/collector.fields.h"
 #include "proto/gate/policy.h"
 #include "proto/h2/problem.h"
@@ -45,8 +45,8 @@ enum stream_phase {
 struct stream {
     struct pfl_list node;
     struct pfl_operator_streams *streams;
-    struct pfl_h2_stream *leg; /* borrowed until its on_closed; then NULL */
-    struct pfl_scope *scope;   /* owned; NULL: the relay has not answered */
+    struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed; then NULL */
+    struct pfl_scope *scope;         /* owned; NULL: the relay has not answered */
     struct pfl_frame_reader reader;
     struct pfl_buf out;
     struct pfl_list waiting;
@@ -81,13 +81,13 @@ static int ask_scope(struct stream *s);
 
 static const char *get_detail(const struct pfl_job *j)
 {
-    if (j->ask.kind == PFL_ASK_PIN && j->request->pin->pin != NULL)
+    if (j->checked.kind == PFL_REQUEST_PIN && j->request->pin->pin != NULL)
         return j->request->pin->pin->reason;
-    if (j->ask.kind == PFL_ASK_PUT_ORDER)
+    if (j->checked.kind == PFL_REQUEST_PUT_ORDER)
         return j->request->put_order->name;
-    if (j->ask.order != NULL)
-        return j->ask.order->name;
-    return j->ask.kind == PFL_ASK_GET ? j->request->get->trace : NULL;
+    if (j->checked.order != NULL)
+        return j->checked.order->name;
+    return j->checked.kind == PFL_REQUEST_GET ? j->request->get->trace : NULL;
 }
 
 /* The step's, in one line; the number of lines is bounded by that of the changes. */
@@ -102,7 +102,7 @@ static void log_changed_traces(struct stream *s, struct pfl_job *j)
         len += (size_t)snprintf(ids + len, sizeof(ids) - len, "%s%s", i != 0 ? "," : "",
                                 j->changed_ids[i]);
     pfl_log_unlimited(PFL_LOG_INFO, "operator-changed-traces", "operator=%s request=%s traces=%s",
-                      s->operator_name, pfl_ask_name(j->ask.kind), ids);
+                      s->operator_name, pfl_request_name(j->checked.kind), ids);
     j->changed_len = 0;
 }
 
@@ -114,18 +114,18 @@ static void log_outcome(struct stream *s, const struct pfl_job *j)
     if (j->status != 0 && j->changed != 0)
         pfl_log_unlimited(PFL_LOG_WARN, "operator-changed",
                           "operator=%s request=%s what=%s changed=%llu status=%u reason=%s",
-                          s->operator_name, pfl_ask_name(j->ask.kind),
+                          s->operator_name, pfl_request_name(j->checked.kind),
                           pfl_log_quote_str(get_detail(j)), (unsigned long long)j->changed,
                           j->status, pfl_log_quote_reason(j->why));
     else if (j->status != 0)
-        pfl_log_warn("operator-refused",
-                     "operator=%s request=%s what=%s status=%u changed=%llu reason=%s",
-                     s->operator_name, pfl_ask_name(j->ask.kind), pfl_log_quote_str(get_detail(j)),
-                     j->status, (unsigned long long)j->changed, pfl_log_quote_reason(j->why));
-    else if (pfl_ask_is_change(j->ask.kind))
+        pfl_log_warn(
+            "operator-refused", "operator=%s request=%s what=%s status=%u changed=%llu reason=%s",
+            s->operator_name, pfl_request_name(j->checked.kind), pfl_log_quote_str(get_detail(j)),
+            j->status, (unsigned long long)j->changed, pfl_log_quote_reason(j->why));
+    else if (pfl_request_is_change(j->checked.kind))
         pfl_log_unlimited(PFL_LOG_INFO, "operator-changed",
                           "operator=%s request=%s what=%s changed=%llu", s->operator_name,
-                          pfl_ask_name(j->ask.kind), pfl_log_quote_str(get_detail(j)),
+                          pfl_request_name(j->checked.kind), pfl_log_quote_str(get_detail(j)),
                           (unsigned long long)j->changed);
 }
 
@@ -134,7 +134,7 @@ static void free_slot(struct slot *slot)
     pfl_list_remove(&slot->queued);
     pfl_list_remove(&slot->node);
     slot->stream->slots_len--;
-    pfl_work_release(slot->job);
+    pfl_job_work_release(slot->job);
     pfl_job_free(slot->job);
     pfl_mem_free(slot);
 }
@@ -145,8 +145,8 @@ static void end_slot(struct slot *slot)
     struct stream *s = slot->stream;
     struct pfl_operator_streams *v = s->streams;
     const struct pfl_job *j = slot->job;
-    bool is_order =
-        j->status == 0 && j->ask.kind >= PFL_ASK_PUT_ORDER && pfl_ask_is_change(j->ask.kind);
+    bool is_order = j->status == 0 && j->checked.kind >= PFL_REQUEST_PUT_ORDER &&
+                    pfl_request_is_change(j->checked.kind);
 
     log_outcome(s, j);
     free_slot(slot);
@@ -184,7 +184,7 @@ static void shrink(struct stream *s)
         if (!slot->is_working || slot->queued.next != NULL)
             end_slot(slot);
     }
-    if (s->leg != NULL || s->slots_len != 0 || s->is_asking)
+    if (s->h2_stream != NULL || s->slots_len != 0 || s->is_asking)
         return;
     pfl_list_remove(&s->node);
     v->figures.streams--;
@@ -197,12 +197,12 @@ static void shrink(struct stream *s)
 }
 
 /* The stream stays until its HTTP/2 stream is closed. */
-static void break_off(struct stream *s, enum pfl_h2_code code)
+static void reset_stream(struct stream *s, enum pfl_h2_code code)
 {
     if (s->phase == STREAM_BROKEN)
         return;
     s->phase = STREAM_BROKEN;
-    pfl_h2_stream_reset(s->leg, code);
+    pfl_h2_stream_reset(s->h2_stream, code);
 }
 
 /* ---- steps on threads ---- */
@@ -211,9 +211,9 @@ static void run_work(struct pfl_work *work)
 {
     struct slot *slot = (struct slot *)(void *)work;
     const struct pfl_engines *e = slot->stream->streams->conf.engines;
-    const struct pfl_work_engines engines = {e->store, e->index};
+    const struct pfl_job_work_engines engines = {e->store, e->index};
 
-    pfl_work_run(slot->job, &engines);
+    pfl_job_work_run(slot->job, &engines);
 }
 
 /* What the operator's own words do not cause. */
@@ -222,10 +222,31 @@ static bool is_fault(int rc)
     return rc != 0 && rc != PFL_EINVAL && rc != PFL_ELIMIT && rc != PFL_ENOENT && rc != PFL_ENOTSUP;
 }
 
+static uint64_t *get_index_turn(struct pfl_operator_streams *v, const struct slot *slot)
+{
+    return &v->index_turns[pfl_hash_str(slot->stream->operator_name) % PFL_OPERATOR_TURNS];
+}
+
+/* Of the operator whose last turn is the longest ago, the request that waits longest. */
+static struct slot *choose_index_slot(struct pfl_operator_streams *v)
+{
+    struct slot *best = PFL_CONTAINER_OF(v->index_queue.next, struct slot, queued);
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &v->index_queue) {
+        struct slot *slot = PFL_CONTAINER_OF(it, struct slot, queued);
+
+        if (*get_index_turn(v, slot) < *get_index_turn(v, best))
+            best = slot;
+    }
+    *get_index_turn(v, best) = ++v->index_turn;
+    return best;
+}
+
 static void begin_index(struct pfl_operator_streams *v)
 {
     while (!v->is_index_busy && !v->is_stopped && !pfl_list_is_empty(&v->index_queue)) {
-        struct slot *slot = PFL_CONTAINER_OF(v->index_queue.next, struct slot, queued);
+        struct slot *slot = choose_index_slot(v);
         int rc;
 
         pfl_list_remove(&slot->queued);
@@ -283,9 +304,9 @@ static void begin_work(struct slot *slot)
 static void wake(struct stream *s, int rc)
 {
     if (rc != 0)
-        break_off(s, PFL_H2_CALM);
+        reset_stream(s, PFL_H2_CALM);
     else
-        pfl_h2_stream_wake(s->leg);
+        pfl_h2_stream_wake(s->h2_stream);
 }
 
 static void refuse_request(struct stream *s, uint32_t id, unsigned status, const char *why)
@@ -331,7 +352,7 @@ static uint32_t peek_id(struct pfl_span packed)
 
 static bool is_too_fast(struct stream *s, const struct pfl_job *j)
 {
-    return j->status == 0 && pfl_ask_is_change(j->ask.kind) &&
+    return j->status == 0 && pfl_request_is_change(j->checked.kind) &&
            !pfl_change_rates_take(&s->streams->rates, s->operator_name,
                                   uv_now(s->streams->conf.loop));
 }
@@ -352,7 +373,7 @@ static int add_slot(struct stream *s, struct pfl_span packed)
     if (rc == 0 && is_too_fast(s, slot->job))
         rc = PFL_EAGAIN;
     if (rc == 0)
-        rc = pfl_work_prepare(slot->job);
+        rc = pfl_job_work_prepare(slot->job);
     if (rc != 0) {
         pfl_job_free(slot->job);
         pfl_mem_free(slot);
@@ -381,7 +402,7 @@ static bool has_scope(struct stream *s)
     pfl_scope_free(s->scope);
     s->scope = NULL;
     if (ask_scope(s) != 0)
-        break_off(s, PFL_H2_DETACH);
+        reset_stream(s, PFL_H2_DETACH);
     return false;
 }
 
@@ -453,7 +474,7 @@ static void run_stream(struct stream *s)
         ;
     s->is_running = false;
     if (s->phase == STREAM_OPEN && s->is_ended)
-        pfl_h2_stream_wake(s->leg);
+        pfl_h2_stream_wake(s->h2_stream);
     shrink(s);
 }
 
@@ -493,9 +514,9 @@ static void on_data(void *user, struct pfl_span data)
 {
     struct stream *s = user;
 
-    pfl_h2_stream_credit(s->leg, (uint32_t)data.len);
+    pfl_h2_stream_credit(s->h2_stream, (uint32_t)data.len);
     if (s->phase != STREAM_BROKEN && pfl_frame_reader_feed(&s->reader, data, on_frame, s) != 0)
-        break_off(s, PFL_H2_PROTOCOL_ERROR);
+        reset_stream(s, PFL_H2_PROTOCOL_ERROR);
     run_stream(s);
 }
 
@@ -527,7 +548,7 @@ static void on_closed(void *user, uint32_t code)
     struct stream *s = user;
 
     (void)code;
-    s->leg = NULL;
+    s->h2_stream = NULL;
     s->phase = STREAM_BROKEN;
     shrink(s);
 }
@@ -537,28 +558,28 @@ static const struct pfl_h2_stream_ops ops = {
 
 /* ---- a new stream ---- */
 
-static void refuse(struct pfl_h2_stream *leg, unsigned status, const char *title,
+static void refuse(struct pfl_h2_stream *h2_stream, unsigned status, const char *title,
                    const char *detail)
 {
     struct pfl_problem problem = {status, "collector", title, detail};
 
-    pfl_problem_respond(leg, &problem);
+    pfl_problem_respond(h2_stream, &problem);
 }
 
 /* The answer is the stream's last: nothing of it is kept. One that has an answer is reset. */
 static void refuse_stream(struct stream *s, const char *detail)
 {
-    struct pfl_h2_stream *leg = s->leg;
+    struct pfl_h2_stream *h2_stream = s->h2_stream;
 
     pfl_log_warn("operator-refused", "operator=%s request=connect status=503 reason=%s",
                  s->operator_name, pfl_log_quote_reason(detail));
     if (s->phase == STREAM_OPEN) {
-        break_off(s, PFL_H2_DETACH);
+        reset_stream(s, PFL_H2_DETACH);
     } else {
-        s->leg = NULL;
+        s->h2_stream = NULL;
         s->phase = STREAM_BROKEN;
-        pfl_h2_stream_set_user(leg, NULL, NULL);
-        refuse(leg, 503, "no policy", detail);
+        pfl_h2_stream_set_user(h2_stream, NULL, NULL);
+        refuse(h2_stream, 503, "no policy", detail);
     }
     shrink(s);
 }
@@ -575,8 +596,8 @@ static void take_scope(struct stream *s, struct pfl_span body)
     if (s->phase == STREAM_NEW) {
         s->phase = STREAM_OPEN;
         pfl_log_info("operator-connected", "operator=%s", s->operator_name);
-        if (pfl_h2_stream_respond(s->leg, 200, NULL, 0) != 0)
-            break_off(s, PFL_H2_INTERNAL_ERROR);
+        if (pfl_h2_stream_respond(s->h2_stream, 200, NULL, 0) != 0)
+            reset_stream(s, PFL_H2_INTERNAL_ERROR);
     }
     run_stream(s);
 }
@@ -620,17 +641,17 @@ static unsigned count_of(const struct pfl_operator_streams *v, const char *opera
     return n;
 }
 
-static void begin_stream(struct pfl_operator_streams *v, unsigned relay, struct pfl_h2_stream *leg,
-                         const char *operator_name)
+static void begin_stream(struct pfl_operator_streams *v, unsigned relay,
+                         struct pfl_h2_stream *h2_stream, const char *operator_name)
 {
     struct stream *s = pfl_mem_zalloc(sizeof(*s));
 
     if (s == NULL) {
-        refuse(leg, 503, "out of memory", "the collector is out of memory");
+        refuse(h2_stream, 503, "out of memory", "the collector is out of memory");
         return;
     }
     s->streams = v;
-    s->leg = leg;
+    s->h2_stream = h2_stream;
     s->relay = relay;
     (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", operator_name);
     pfl_frame_reader_init_large(&s->reader);
@@ -639,14 +660,14 @@ static void begin_stream(struct pfl_operator_streams *v, unsigned relay, struct 
     pfl_list_init(&s->slots);
     pfl_list_append(&v->list, &s->node);
     v->figures.streams++;
-    pfl_h2_stream_set_user(leg, &ops, s);
+    pfl_h2_stream_set_user(h2_stream, &ops, s);
     if (ask_scope(s) != 0)
         refuse_stream(s, "the collector cannot ask the relay what the policy allows you: try "
                          "again");
 }
 
 void pfl_operator_streams_take(struct pfl_operator_streams *self, unsigned relay,
-                               struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
+                               struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
 {
     struct pfl_route route;
 
@@ -654,18 +675,18 @@ void pfl_operator_streams_take(struct pfl_operator_streams *self, unsigned relay
     if (route.kind == PFL_ROUTE_NONE)
         return; /* 404 */
     if (route.kind == PFL_ROUTE_METHOD)
-        refuse(leg, 405, "wrong method", "this path knows another method");
+        refuse(h2_stream, 405, "wrong method", "this path knows another method");
     else if (route.kind != PFL_ROUTE_COLLECTOR || route.operator_name == NULL)
-        refuse(leg, 400, "bad request", "the relay does not say for which operator it asks");
+        refuse(h2_stream, 400, "bad request", "the relay does not say for which operator it asks");
     else if (self->is_stopped)
-        refuse(leg, 503, "stopping", "the collector stops");
+        refuse(h2_stream, 503, "stopping", "the collector stops");
     else if (self->figures.streams >= PFL_OPERATOR_STREAMS_MAX)
-        refuse(leg, 429, "too many streams", "the collector has as many streams as it may");
+        refuse(h2_stream, 429, "too many streams", "the collector has as many streams as it may");
     else if (count_of(self, route.operator_name) >= PFL_OPERATOR_STREAMS_OF_ONE)
-        refuse(leg, 429, "too many streams",
+        refuse(h2_stream, 429, "too many streams",
                "you have as many streams to this collector as you may");
     else
-        begin_stream(self, relay, leg, route.operator_name);
+        begin_stream(self, relay, h2_stream, route.operator_name);
 }
 
 /* ---- parts that show that work continues ---- */
@@ -712,7 +733,7 @@ void pfl_operator_streams_stop(struct pfl_operator_streams *self)
     PFL_LIST_EACH_SAFE (it, tmp, &self->list) {
         struct stream *s = PFL_CONTAINER_OF(it, struct stream, node);
 
-        break_off(s, PFL_H2_DETACH);
+        reset_stream(s, PFL_H2_DETACH);
         shrink(s);
     }
 }

@@ -22,6 +22,7 @@
 #define PFL_OPERATOR_READ_AHEAD     (1u << 20) /* of these: no further step is begun */
 #define PFL_OPERATOR_SCOPE_MS       60000u     /* then the relay is asked again */
 #define PFL_OPERATOR_ALIVE_MS       3000u      /* a request at work gets a part so often */
+#define PFL_OPERATOR_TURNS          64u        /* of operators, by hash */
 
 struct pfl_operator_streams_conf {
     uv_loop_t *loop;
@@ -46,6 +47,8 @@ struct pfl_operator_streams {
     struct pfl_list index_queue; /* requests whose step waits for the index */
     bool is_index_busy;
     bool is_stopped;
+    uint64_t index_turn;
+    uint64_t index_turns[PFL_OPERATOR_TURNS]; /* when an operator had its last one; by hash */
     struct pfl_operator_figures figures;
     struct pfl_change_rates rates;
 };
@@ -54,7 +57,7 @@ void pfl_operator_streams_init(struct pfl_operator_streams *self,
                                const struct pfl_operator_streams_conf *conf);
 /* A request of a relay, which is answered here: for `on_request` of its connection. */
 void pfl_operator_streams_take(struct pfl_operator_streams *self, unsigned relay,
-                               struct pfl_h2_stream *leg, const struct pfl_h2_head *head);
+                               struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head);
 /* Sends an empty part for each request that has had none for PFL_OPERATOR_ALIVE_MS. */
 void pfl_operator_streams_keep_alive(struct pfl_operator_streams *self);
 /* Ends all, begins no more work. */

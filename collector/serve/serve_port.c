@@ -51,11 +51,11 @@ static void finish(struct pfl_serve *v)
 
 /* ---- connections ---- */
 
-static void on_request(void *user, struct pfl_h2_stream *leg, const struct pfl_h2_head *head)
+static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct pfl_h2_head *head)
 {
     struct uplink *u = user;
 
-    pfl_operator_streams_take(&u->serve->streams, u->relay, leg, head);
+    pfl_operator_streams_take(&u->serve->streams, u->relay, h2_stream, head);
 }
 
 static void on_up(void *user, struct pfl_h2 *h2)

@@ -167,14 +167,14 @@ static struct pfl_span span_of(const char *text)
     return pfl_span_of(text, strlen(text));
 }
 
-struct moment {
+struct timestamp {
     char day[9];   /* 20130524 */
     char time[17]; /* 20130524T000000Z */
     char scope[128];
 };
 
-static int set_moment(const struct pfl_sigv4_request *request, const struct pfl_sigv4_keys *keys,
-                      struct moment *ret)
+static int set_timestamp(const struct pfl_sigv4_request *request, const struct pfl_sigv4_keys *keys,
+                         struct timestamp *ret)
 {
     struct tm tm;
 
@@ -189,20 +189,20 @@ static int set_moment(const struct pfl_sigv4_request *request, const struct pfl_
 
 /* The signature of self->canonical. */
 static int sign(struct pfl_sigv4 *self, const struct pfl_sigv4_keys *keys,
-                const struct moment *moment, char ret_hex[PFL_SIGV4_HEX_BYTES])
+                const struct timestamp *timestamp, char ret_hex[PFL_SIGV4_HEX_BYTES])
 {
     char hex[PFL_SIGV4_HEX_BYTES];
     char text[320];
     uint8_t key[KEY_BYTES];
     int len = snprintf((char *)key, sizeof(key), "AWS4%s", keys->secret);
-    const char *const parts[] = {moment->day, keys->region, "s3", "aws4_request", text};
+    const char *const parts[] = {timestamp->day, keys->region, "s3", "aws4_request", text};
     int rc;
 
     if (self->canonical.has_failed || self->query.has_failed || len >= (int)sizeof(key))
         return PFL_ELIMIT;
     rc = pfl_sigv4_hash(self, pfl_span_of(self->canonical.bytes, self->canonical.len), hex);
-    (void)snprintf(text, sizeof(text), "AWS4-HMAC-SHA256\n%s\n%s\n%s", moment->time, moment->scope,
-                   hex);
+    (void)snprintf(text, sizeof(text), "AWS4-HMAC-SHA256\n%s\n%s\n%s", timestamp->time,
+                   timestamp->scope, hex);
     for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
         uint8_t next[32];
 
@@ -285,9 +285,9 @@ int pfl_sigv4_sign(struct pfl_sigv4 *self, const struct pfl_sigv4_request *reque
     struct pfl_sigv4_pair query[PFL_SIGV4_PAIRS];
     char names[NAMES_BYTES];
     char hex[PFL_SIGV4_HEX_BYTES];
-    struct moment moment;
+    struct timestamp timestamp;
     size_t len = request->headers_len;
-    int rc = set_moment(request, keys, &moment);
+    int rc = set_timestamp(request, keys, &timestamp);
 
     if (rc != 0)
         return rc;
@@ -295,12 +295,12 @@ int pfl_sigv4_sign(struct pfl_sigv4 *self, const struct pfl_sigv4_request *reque
     memcpy(query, request->query, request->query_len * sizeof(query[0]));
     headers[len++] = (struct pfl_sigv4_pair){"host", request->host};
     headers[len++] = (struct pfl_sigv4_pair){"x-amz-content-sha256", request->sha256};
-    headers[len++] = (struct pfl_sigv4_pair){"x-amz-date", moment.time};
+    headers[len++] = (struct pfl_sigv4_pair){"x-amz-date", timestamp.time};
     if (keys->token[0] != '\0')
         headers[len++] = (struct pfl_sigv4_pair){"x-amz-security-token", keys->token};
     write_query(self, query, request->query_len);
     write_canonical(self, request, headers, len, names);
-    rc = sign(self, keys, &moment, hex);
+    rc = sign(self, keys, &timestamp, hex);
     if (rc == 0)
         rc = write_target(self, request->path, ret_signed->target);
     if (rc == 0)
@@ -308,7 +308,7 @@ int pfl_sigv4_sign(struct pfl_sigv4 *self, const struct pfl_sigv4_request *reque
     if (rc == 0 && snprintf(ret_signed->lines[ret_signed->lines_len++], PFL_SIGV4_LINE_BYTES,
                             "Authorization: AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,"
                             "Signature=%s",
-                            keys->id, moment.scope, names, hex) >= (int)PFL_SIGV4_LINE_BYTES)
+                            keys->id, timestamp.scope, names, hex) >= (int)PFL_SIGV4_LINE_BYTES)
         rc = PFL_ELIMIT;
     return rc;
 }
@@ -324,25 +324,25 @@ int pfl_sigv4_presign(struct pfl_sigv4 *self, const struct pfl_sigv4_request *re
     char valid[16];
     char names[NAMES_BYTES];
     char hex[PFL_SIGV4_HEX_BYTES];
-    struct moment moment;
+    struct timestamp timestamp;
     size_t len = 0;
-    int rc = set_moment(request, keys, &moment);
+    int rc = set_timestamp(request, keys, &timestamp);
 
-    if (rc != 0 || snprintf(credential, sizeof(credential), "%s/%s", keys->id, moment.scope) >=
+    if (rc != 0 || snprintf(credential, sizeof(credential), "%s/%s", keys->id, timestamp.scope) >=
                        (int)sizeof(credential))
         return PFL_ELIMIT;
     (void)snprintf(valid, sizeof(valid), "%u", valid_s);
     unsigned_body.sha256 = "UNSIGNED-PAYLOAD";
     query[len++] = (struct pfl_sigv4_pair){"X-Amz-Algorithm", "AWS4-HMAC-SHA256"};
     query[len++] = (struct pfl_sigv4_pair){"X-Amz-Credential", credential};
-    query[len++] = (struct pfl_sigv4_pair){"X-Amz-Date", moment.time};
+    query[len++] = (struct pfl_sigv4_pair){"X-Amz-Date", timestamp.time};
     query[len++] = (struct pfl_sigv4_pair){"X-Amz-Expires", valid};
     query[len++] = (struct pfl_sigv4_pair){"X-Amz-SignedHeaders", "host"};
     if (keys->token[0] != '\0')
         query[len++] = (struct pfl_sigv4_pair){"X-Amz-Security-Token", keys->token};
     write_query(self, query, len);
     write_canonical(self, &unsigned_body, &host, 1, names);
-    rc = sign(self, keys, &moment, hex);
+    rc = sign(self, keys, &timestamp, hex);
     if (rc != 0)
         return rc;
     add(&self->query, "&X-Amz-Signature=%s", hex);

@@ -18,7 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
-#include "collector/store/store_fault.h"
+#include "collector/store/store_error.h"
 #include "collector/store/store_key.h"
 
 #define PFL_STORE_STAGING_DIR   "/var/tmp"

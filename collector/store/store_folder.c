@@ -2,7 +2,8 @@
 /*
  * A store in a folder: ROOT/KEY, and ROOT/.incoming/ for what is being written.
  *
- * A put: a temporary file in .incoming; at commit fsync of the file, each folder of the key,
+ * A put: a temporary file in .incoming, past the page cache (direct_file.h); at commit fsync of
+ * the file, each folder of the key,
  * rename, fsync of the folder, and of those above it unless this put's last object was in the same
  * folder. A get reads with pread. A list walks the folders in the order of the keys' bytes, so a
  * folder's name counts with its slash; of each it keeps the smallest BATCH names above the last
@@ -29,6 +30,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "collector/store/direct_file.h"
 #include "collector/store/store_impl.h"
 
 #define INCOMING    ".incoming"
@@ -59,6 +61,7 @@ struct folder_store {
 struct folder_put {
     struct pfl_store_put base;
     int fd;                           /* owned; -1: none */
+    struct pfl_direct_file file;      /* writes to `fd` */
     char name[64];                    /* in .incoming */
     char folder[PFL_STORE_KEY_BYTES]; /* whose way from ROOT is known to be durable; "": none */
 };
@@ -117,7 +120,7 @@ static int open_folder(struct folder_store *self, const char *key, bool may_crea
 }
 
 /* Makes the way from ROOT to the key's folder durable. */
-static int sync_way(struct folder_store *self, const char *key)
+static int sync_path(struct folder_store *self, const char *key)
 {
     char way[PFL_STORE_KEY_BYTES];
     int rc = fsync(self->root);
@@ -148,12 +151,14 @@ static int put_new(struct pfl_store *base, struct pfl_store_put **ret_put)
     if (put == NULL)
         return PFL_ENOMEM;
     put->fd = -1;
+    pfl_direct_file_clear(&put->file);
     *ret_put = &put->base;
     return 0;
 }
 
 static void put_free(struct pfl_store_put *base)
 {
+    pfl_direct_file_clear(&put_of(base)->file);
     pfl_mem_free(base);
 }
 
@@ -197,6 +202,7 @@ static int put_begin(struct pfl_store_put *base)
                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
     if (put->fd < 0)
         return pfl_store_fail_errno("create", base->key);
+    pfl_direct_file_begin(&put->file, put->fd, base->bytes);
     if (reserve_room(put->fd, base->bytes) == 0 ||
         (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
         return 0;
@@ -207,16 +213,8 @@ static int put_begin(struct pfl_store_put *base)
 
 static int put_write(struct pfl_store_put *base, struct pfl_span bytes)
 {
-    while (bytes.len != 0) {
-        ssize_t n = write(put_of(base)->fd, bytes.data, bytes.len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return pfl_store_fail_errno("write", base->key);
-        bytes.data += n;
-        bytes.len -= (size_t)n;
-    }
+    if (pfl_direct_file_write(&put_of(base)->file, bytes) != 0)
+        return pfl_store_fail_errno("write", base->key);
     return 0;
 }
 
@@ -243,7 +241,7 @@ static int publish(struct folder_store *self, struct folder_put *put)
     if (rc == 0 && (is_new || strlen(put->folder) != folder_len ||
                     memcmp(put->folder, put->base.key, folder_len) != 0)) {
         put->folder[0] = '\0';
-        if (sync_way(self, put->base.key) != 0)
+        if (sync_path(self, put->base.key) != 0)
             return pfl_store_fail_errno("fsync the folders of", put->base.key);
         (void)snprintf(put->folder, sizeof(put->folder), "%.*s", (int)folder_len, put->base.key);
     }
@@ -256,7 +254,9 @@ static int put_commit(struct pfl_store_put *base)
     struct folder_put *put = put_of(base);
     int rc = 0;
 
-    if (fsync(put->fd) != 0)
+    if (pfl_direct_file_end(&put->file) != 0)
+        rc = pfl_store_fail_errno("write", base->key);
+    else if (fsync(put->fd) != 0)
         rc = pfl_store_fail_errno("fsync", base->key);
     for (unsigned i = 0; rc == 0 && i < PUT_TRIES; i++) {
         rc = publish(self, put);

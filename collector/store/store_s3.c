@@ -323,7 +323,10 @@ static int remove_object(struct pfl_store *base, const char *key)
     return run(store_of(base), &call);
 }
 
-/* A store that answers before it has the object is asked again. */
+/*
+ * A store that answers before it has the object is asked again. What it has under the key stays:
+ * another collector may have stored it there, and it may be live.
+ */
 static int check_stored(struct s3_put *put)
 {
     struct pfl_store_object object = {.bytes = 0};
@@ -338,7 +341,6 @@ static int check_stored(struct s3_put *put)
     }
     if (is_there || (rc != 0 && rc != PFL_ENOENT))
         return rc;
-    (void)remove_object(put->base.store, put->base.key);
     return pfl_store_fail(PFL_EIO, "%s: the store does not have what it took", put->base.key);
 }
 

@@ -272,9 +272,10 @@ static bool take_words(const struct pfl_command *command, struct pfl_args *args,
 {
     for (; optind < argc; optind++) {
         if (args->words_len == command->words_max) {
-            pfl_cmd_error(
-                "%s: unexpected argument%s", argv[optind],
-                (command->options & PFL_OPTIONS_HOSTS) != 0 ? "; hosts are given with --host" : "");
+            pfl_cmd_error("%s: unexpected argument%s", argv[optind],
+                          (command->options & PFL_OPTIONS_TARGETS) != 0
+                              ? "; hosts are given with --host"
+                              : "");
             return false;
         }
         args->words[args->words_len++] = argv[optind];

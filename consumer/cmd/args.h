@@ -13,7 +13,7 @@
 
 /* Options that belong together; a command's row has a set of them. */
 enum pfl_option_group {
-    PFL_OPTIONS_HOSTS = 1 << 0, /* which hosts, which certificate, timeouts */
+    PFL_OPTIONS_HOSTS = 1 << 0, /* which relay, which certificate, timeouts */
     PFL_OPTIONS_JSON = 1 << 1,
     PFL_OPTIONS_CONFIG = 1 << 2,
     PFL_OPTIONS_OUTPUT = 1 << 3,
@@ -29,6 +29,7 @@ enum pfl_option_group {
     PFL_OPTIONS_AGE = 1 << 12,
     PFL_OPTIONS_COLLECTOR = 1 << 13,
     PFL_OPTIONS_TRACES = 1 << 14,
+    PFL_OPTIONS_TARGETS = 1 << 15, /* which hosts */
 };
 
 #define PFL_ARGS_MAX_WORDS 32

@@ -274,7 +274,8 @@ _Noreturn static void ask_as_child(size_t kind, const char *path, int argc, char
                                   .synopsis = "",
                                   .text = "",
                                   .exits = "",
-                                  .options = PFL_OPTIONS_HOSTS | PFL_OPTIONS_ALL_HOSTS,
+                                  .options = PFL_OPTIONS_HOSTS | PFL_OPTIONS_TARGETS |
+                                             PFL_OPTIONS_ALL_HOSTS,
                                   .run = kinds[kind].run};
     int code = PFL_EXIT_NOTHING;
 

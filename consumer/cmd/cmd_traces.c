@@ -134,7 +134,7 @@ static int count(struct report *r, Perfleet__CollectorRequest *request, size_t n
     if (r->args->is_json)
         printf("{\"count\": %" PRIu64 "}\n", r->count);
     else
-        printf("%" PRIu64 " traces %s\n", r->count, done);
+        printf("%" PRIu64 " %s %s\n", r->count, r->count == 1 ? "trace" : "traces", done);
     if (r->count + r->traces >= named)
         return PFL_EXIT_OK;
     pfl_cmd_error("%" PRIu64 " of the traces that you named are not there",
@@ -254,7 +254,7 @@ static bool is_usable(const struct verb *verb, const struct pfl_args *args,
         return false;
     }
     if (verb->run == missing && q->is_any) {
-        pfl_cmd_error("traces missing: it is about all runs, and takes no selection");
+        pfl_cmd_error("traces missing: it lists all runs, and takes no selection");
         return false;
     }
     if (verb->run == pin && args->traces.reason == NULL) {

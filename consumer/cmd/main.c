@@ -29,7 +29,8 @@
     "disk, ...), an event (sched/sched_switch, irq/*), or a data source (track_event)."
 
 enum {
-    ASKS = PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON,
+    ASKS_RELAY = PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON,
+    ASKS = ASKS_RELAY | PFL_OPTIONS_TARGETS,
     ASKS_ALL = ASKS | PFL_OPTIONS_ALL_HOSTS,
     TRACES = ASKS | PFL_OPTIONS_OUTPUT | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
     STARTS = ASKS | PFL_OPTIONS_CONFIG | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
@@ -114,26 +115,25 @@ static const struct pfl_command commands[] = {
      "check FILE | put FILE | list | show NAME | pause NAME | resume NAME | rm NAME",
      "An order says what is recorded on which hosts, when, and how it is kept: "
      "perfleet-order(5).\n"
-     "check needs no relay. The others ask the collector that is connected to --relay. show has "
-     "for "
-     "each\n"
-     "host whether it runs, waits or refuses, and how much its collector still has to fetch.",
+     "check needs no relay. The others ask the collector behind --relay. show prints for each "
+     "host\n"
+     "whether the order runs there, waits or is refused, and how much is still to be fetched.",
      "0 done, 1 it could not be done, 2 usage, or the order is not valid",
-     ASKS | PFL_OPTIONS_COLLECTOR, 1, 2, pfl_cmd_order},
+     ASKS_RELAY | PFL_OPTIONS_COLLECTOR, 1, 2, pfl_cmd_order},
     {"traces", "what a collector keeps: list, get, pin, unpin, rm, verify, missing",
      "[list | get | pin | unpin | rm | verify | missing] [ID...] [OPTIONS]",
-     "Lists what the collector behind --relay keeps, of hosts that you may see: by time, --host "
-     "(a\n"
-     "pattern), --select, --order, --trigger, --data-source. get merges what is selected into one "
-     "trace\n"
-     "file on one timeline (-o FILE), or puts it into one tar as it is (--tar). pin keeps traces, "
-     "rm\n"
-     "removes them, verify reads them from the store, missing says of each run which segments are\n"
-     "there and which are not.",
+     "Lists what the collector behind --relay keeps, of hosts that you may see. IDs or options "
+     "select.\n"
+     "get merges the selection into one trace file on one timeline (-o FILE), or writes its "
+     "segments\n"
+     "as they are into a tar (--tar). pin keeps traces from deletion, rm removes them, verify has "
+     "the\n"
+     "collector read them again, missing lists for each run which segments are stored and which "
+     "are not.",
      "0 done, 1 it could not be done, 2 usage, 3 segments are missing, lossy or damaged,\n"
      "4 the file is not complete, 5 it could not be written",
-     ASKS | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_TRACES | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS,
-     pfl_cmd_traces},
+     ASKS_RELAY | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_TRACES | PFL_OPTIONS_QUIET, 0,
+     PFL_ARGS_MAX_WORDS, pfl_cmd_traces},
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
      "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_query},

@@ -27,11 +27,15 @@ static const struct option_row rows[] = {
     {"out", "FILE", NULL, 'o', PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
     {"host", "HOST",
      "[NAME=]tls://ADDRESS[:PORT], unix:PATH, ssh://[USER@]ADDRESS or local; with --relay: NAME",
-     OPT_HOST, PFL_OPTIONS_HOSTS},
+     OPT_HOST, PFL_OPTIONS_TARGETS},
+    {"host", "PATTERN", "traces of these hosts; * stands for any characters", OPT_HOST,
+     PFL_OPTIONS_TRACES},
     {"relay", "ADDRESS", "the relay that the hosts dialled, HOST[:PORT] (default $PERFLEET_RELAY)",
      OPT_RELAY, PFL_OPTIONS_HOSTS},
     {"select", "TERMS", "the relay's hosts with these labels: role=web,zone!=b; '*' is all",
-     OPT_SELECT, PFL_OPTIONS_HOSTS},
+     OPT_SELECT, PFL_OPTIONS_TARGETS},
+    {"select", "TERMS", "traces of hosts that had these labels then: role=web,zone=b*", OPT_SELECT,
+     PFL_OPTIONS_TRACES},
     {"older-than", "TIME", "hosts that left the relay so long ago: 30d, 12h", OPT_OLDER_THAN,
      PFL_OPTIONS_AGE},
     {"collector", "NAME", "of several collectors at the relay, this one", OPT_COLLECTOR,
@@ -130,7 +134,7 @@ void pfl_options_print_help(const struct pfl_command *command)
     for (size_t i = 0; i < ROWS; i++)
         if (takes(command, &rows[i]) && rows[i].help != NULL)
             print_option(&rows[i]);
-    if ((command->options & PFL_OPTIONS_HOSTS) != 0)
+    if ((command->options & PFL_OPTIONS_TARGETS) != 0)
         puts("\nHOSTS is --host HOST [--host HOST ...], or --relay ADDRESS with --select TERMS or "
              "--host NAME ...");
     printf("\nExit codes: %s.\n", command->exits);

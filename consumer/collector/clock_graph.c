@@ -5,11 +5,11 @@
  *     host A --- relay 1 --- host B (reference)
  *                relay 2 -----/   \--- ...
  *
- * Happy path: a tie joins a host's clock and a relay's, and has the exchanges between both in the
+ * Happy path: an edge joins a host's clock and a relay's, and has the exchanges between both in the
  * order of the host's clock. solve sorts them, counts what is tied together, and gives each clock
- * the tie with the least error on its way to the reference. convert walks that way: at each tie the
- * offset is interpolated between the two exchanges around the instant. Failures: out of memory; a
- * clock without a way is not converted. Ownership: all memory is the graph's. Limits:
+ * the edge with the least error on its path to the reference. convert walks that path: at each edge
+ * the offset is interpolated between the two exchanges around the instant. Failures: out of memory;
+ * a clock without a path is not converted. Ownership: all memory is the graph's. Limits:
  * PFL_CLOCK_GRAPH_MAX_CLOCKS, PFL_CLOCK_GRAPH_MAX_POINTS.
  */
 #include "consumer/collector/clock_graph.h"
@@ -22,15 +22,16 @@
 
 #define SANE_NS      ((int64_t)1 << 61)
 #define ERROR_MAX_NS 3600000000000ull /* sums of them never overflow */
-#define NO_TIE       SIZE_MAX
+#define NO_EDGE      SIZE_MAX
 
 struct clock {
     char *name; /* owned */
     char *boot; /* owned */
     bool is_relay;
     size_t group;     /* of clocks that are tied together */
-    size_t tie;       /* on its way to the reference; NO_TIE: none */
-    int64_t error_ns; /* of that way; INT64_MAX: there is none */
+    size_t edge;      /* on its path to the reference; NO_EDGE: none */
+    int64_t error_ns; /* of that path; INT64_MAX: there is none */
+    int64_t span_ns;  /* of a host's: between its first and last exchange with one relay */
 };
 
 struct exchange {
@@ -39,7 +40,7 @@ struct exchange {
     int64_t error_ns;
 };
 
-struct tie {
+struct edge {
     size_t host;
     size_t relay;
     struct exchange *list; /* owned; by host_ns, once solved */
@@ -50,8 +51,8 @@ struct tie {
 struct pfl_clock_graph {
     struct clock *clocks; /* owned */
     size_t clocks_len;
-    struct tie *ties; /* owned */
-    size_t ties_len;
+    struct edge *edges; /* owned */
+    size_t edges_len;
     size_t points;
     size_t reference;
 };
@@ -74,10 +75,10 @@ void pfl_clock_graph_free(struct pfl_clock_graph *self)
         pfl_mem_free(self->clocks[i].name);
         pfl_mem_free(self->clocks[i].boot);
     }
-    for (size_t i = 0; i < self->ties_len; i++)
-        pfl_mem_free(self->ties[i].list);
+    for (size_t i = 0; i < self->edges_len; i++)
+        pfl_mem_free(self->edges[i].list);
     pfl_mem_free(self->clocks);
-    pfl_mem_free(self->ties);
+    pfl_mem_free(self->edges);
     pfl_mem_free(self);
 }
 
@@ -98,7 +99,7 @@ static int grow(void **list, size_t len, size_t size)
 static int add_clock(struct pfl_clock_graph *g, const char *name, const char *boot, bool is_relay,
                      size_t *ret_clock)
 {
-    struct clock c = {.is_relay = is_relay, .tie = NO_TIE, .error_ns = INT64_MAX};
+    struct clock c = {.is_relay = is_relay, .edge = NO_EDGE, .error_ns = INT64_MAX};
     void *list = g->clocks;
     int rc;
 
@@ -133,22 +134,22 @@ int pfl_clock_graph_add_host(struct pfl_clock_graph *self, const char *host, con
     return add_clock(self, host, boot_id, false, ret_clock);
 }
 
-static int find_tie(struct pfl_clock_graph *g, size_t host, size_t relay, struct tie **ret_tie)
+static int find_edge(struct pfl_clock_graph *g, size_t host, size_t relay, struct edge **ret_edge)
 {
-    void *list = g->ties;
+    void *list = g->edges;
     int rc;
 
-    for (size_t i = 0; i < g->ties_len; i++)
-        if (g->ties[i].host == host && g->ties[i].relay == relay) {
-            *ret_tie = &g->ties[i];
+    for (size_t i = 0; i < g->edges_len; i++)
+        if (g->edges[i].host == host && g->edges[i].relay == relay) {
+            *ret_edge = &g->edges[i];
             return 0;
         }
-    rc = grow(&list, g->ties_len, sizeof(*g->ties));
-    g->ties = list;
+    rc = grow(&list, g->edges_len, sizeof(*g->edges));
+    g->edges = list;
     if (rc != 0)
         return rc;
-    g->ties[g->ties_len] = (struct tie){.host = host, .relay = relay};
-    *ret_tie = &g->ties[g->ties_len++];
+    g->edges[g->edges_len] = (struct edge){.host = host, .relay = relay};
+    *ret_edge = &g->edges[g->edges_len++];
     return 0;
 }
 
@@ -163,7 +164,7 @@ int pfl_clock_graph_add_point(struct pfl_clock_graph *self, size_t clock,
                               const Perfleet__ClockPoint *point)
 {
     struct exchange e = {(int64_t)point->host_boot_ns, point->offset_ns, (int64_t)point->error_ns};
-    struct tie *tie = NULL;
+    struct edge *edge = NULL;
     void *list;
     size_t relay;
     int rc;
@@ -175,23 +176,23 @@ int pfl_clock_graph_add_point(struct pfl_clock_graph *self, size_t clock,
     if (rc == PFL_ELIMIT)
         return 0;
     if (rc == 0)
-        rc = find_tie(self, clock, relay, &tie);
+        rc = find_edge(self, clock, relay, &edge);
     if (rc != 0)
         return rc;
     /* Neighbours share exchanges. */
-    if (tie->len != 0 && memcmp(&tie->list[tie->len - 1], &e, sizeof(e)) == 0)
+    if (edge->len != 0 && memcmp(&edge->list[edge->len - 1], &e, sizeof(e)) == 0)
         return 0;
-    list = tie->list;
-    rc = grow(&list, tie->len, sizeof(e));
-    tie->list = list;
+    list = edge->list;
+    rc = grow(&list, edge->len, sizeof(e));
+    edge->list = list;
     if (rc != 0)
         return rc;
-    tie->list[tie->len++] = e;
+    edge->list[edge->len++] = e;
     self->points++;
     return 0;
 }
 
-/* ---- ways ---- */
+/* ---- paths ---- */
 
 static int compare_exchanges(const void *a, const void *b)
 {
@@ -204,7 +205,7 @@ static int compare_exchanges(const void *a, const void *b)
 }
 
 /* In order, and of several at one instant the best. */
-static void sort_tie(struct tie *t)
+static void sort_edge(struct edge *t)
 {
     size_t len = 0;
 
@@ -215,7 +216,7 @@ static void sort_tie(struct tie *t)
     t->len = len;
 }
 
-static int64_t least_error(const struct tie *t)
+static int64_t least_error(const struct edge *t)
 {
     int64_t least = INT64_MAX;
 
@@ -230,9 +231,9 @@ static void join_groups(struct pfl_clock_graph *g)
 
     while (is_changed) {
         is_changed = false;
-        for (size_t i = 0; i < g->ties_len; i++) {
-            size_t *a = &g->clocks[g->ties[i].host].group;
-            size_t *b = &g->clocks[g->ties[i].relay].group;
+        for (size_t i = 0; i < g->edges_len; i++) {
+            size_t *a = &g->clocks[g->edges[i].host].group;
+            size_t *b = &g->clocks[g->edges[i].relay].group;
 
             if (*a == *b)
                 continue;
@@ -243,47 +244,71 @@ static void join_groups(struct pfl_clock_graph *g)
     }
 }
 
-static size_t choose_reference(const struct pfl_clock_graph *g, size_t *hosts)
+/* Of the clocks that are tied together: those with most hosts. */
+static size_t choose_group(const struct pfl_clock_graph *g, size_t *hosts)
 {
-    size_t best = SIZE_MAX;
+    size_t best = g->clocks[g->edges[0].host].group;
 
     for (size_t i = 0; i < g->clocks_len; i++)
         hosts[g->clocks[i].group] += !g->clocks[i].is_relay;
-    for (size_t i = 0; i < g->ties_len; i++) {
-        size_t c = g->ties[i].host;
+    for (size_t i = 0; i < g->edges_len; i++) {
+        size_t group = g->clocks[g->edges[i].host].group;
 
-        if (best == SIZE_MAX || hosts[g->clocks[c].group] > hosts[g->clocks[best].group] ||
-            (g->clocks[c].group == g->clocks[best].group && c < best))
-            best = c;
+        if (hosts[group] > hosts[best])
+            best = group;
     }
     return best;
 }
 
-/* True: the tie shortens the way of `to`. */
-static bool try_way(struct pfl_clock_graph *g, size_t tie, size_t from, size_t to)
+static void note_span(struct pfl_clock_graph *g, const struct edge *e)
+{
+    struct clock *host = &g->clocks[e->host];
+    int64_t span_ns = e->len != 0 ? e->list[e->len - 1].host_ns - e->list[0].host_ns : 0;
+
+    host->span_ns = span_ns > host->span_ns ? span_ns : host->span_ns;
+}
+
+/* The first host whose clock is known about as long as any: beyond that time all others' places
+ * would be guesses. */
+static size_t choose_reference(const struct pfl_clock_graph *g, size_t group)
+{
+    int64_t longest_ns = 0;
+    size_t best = 0;
+
+    for (size_t i = 0; i < g->clocks_len; i++)
+        if (g->clocks[i].group == group && g->clocks[i].span_ns > longest_ns)
+            longest_ns = g->clocks[i].span_ns;
+    while (g->clocks[best].is_relay || g->clocks[best].group != group ||
+           g->clocks[best].span_ns < longest_ns - longest_ns / 10)
+        best++;
+    return best;
+}
+
+/* True: the edge shortens the path of `to`. */
+static bool try_path(struct pfl_clock_graph *g, size_t edge, size_t from, size_t to)
 {
     int64_t error_ns = g->clocks[from].error_ns;
 
-    if (error_ns == INT64_MAX || g->ties[tie].len == 0)
+    if (error_ns == INT64_MAX || g->edges[edge].len == 0)
         return false;
-    error_ns += least_error(&g->ties[tie]);
+    error_ns += least_error(&g->edges[edge]);
     if (error_ns >= g->clocks[to].error_ns || to == g->reference)
         return false;
     g->clocks[to].error_ns = error_ns;
-    g->clocks[to].tie = tie;
+    g->clocks[to].edge = edge;
     return true;
 }
 
-static void find_ways(struct pfl_clock_graph *g)
+static void find_paths(struct pfl_clock_graph *g)
 {
     bool is_changed = true;
 
     g->clocks[g->reference].error_ns = 0;
     for (size_t round = 0; is_changed && round < g->clocks_len; round++) {
         is_changed = false;
-        for (size_t i = 0; i < g->ties_len; i++) {
-            is_changed = try_way(g, i, g->ties[i].host, g->ties[i].relay) || is_changed;
-            is_changed = try_way(g, i, g->ties[i].relay, g->ties[i].host) || is_changed;
+        for (size_t i = 0; i < g->edges_len; i++) {
+            is_changed = try_path(g, i, g->edges[i].host, g->edges[i].relay) || is_changed;
+            is_changed = try_path(g, i, g->edges[i].relay, g->edges[i].host) || is_changed;
         }
     }
 }
@@ -292,17 +317,19 @@ int pfl_clock_graph_solve(struct pfl_clock_graph *self, size_t *ret_reference)
 {
     size_t *hosts;
 
-    if (self->ties_len == 0)
+    if (self->edges_len == 0)
         return PFL_ESTATE;
     hosts = pfl_mem_calloc(self->clocks_len, sizeof(*hosts));
     if (hosts == NULL)
         return PFL_ENOMEM;
-    for (size_t i = 0; i < self->ties_len; i++)
-        sort_tie(&self->ties[i]);
+    for (size_t i = 0; i < self->edges_len; i++) {
+        sort_edge(&self->edges[i]);
+        note_span(self, &self->edges[i]);
+    }
     join_groups(self);
-    self->reference = choose_reference(self, hosts);
+    self->reference = choose_reference(self, choose_group(self, hosts));
     pfl_mem_free(hosts);
-    find_ways(self);
+    find_paths(self);
     *ret_reference = self->reference;
     return 0;
 }
@@ -323,7 +350,7 @@ static int64_t interpolate(const struct exchange *a, const struct exchange *b, i
 }
 
 /* The last exchange at or before the instant; 0: also if it is before the first one. */
-static size_t find_exchange(const struct tie *t, int64_t host_ns)
+static size_t find_exchange(const struct edge *t, int64_t host_ns)
 {
     size_t low = 0;
     size_t high = t->len;
@@ -339,14 +366,14 @@ static size_t find_exchange(const struct tie *t, int64_t host_ns)
     return low;
 }
 
-static int64_t offset_at(const struct tie *t, int64_t host_ns, int64_t *ret_error_ns)
+static int64_t offset_at(const struct edge *t, int64_t host_ns, int64_t *ret_error_ns)
 {
     size_t i = find_exchange(t, host_ns);
     const struct exchange *a = &t->list[i];
     const struct exchange *b = i + 1 < t->len ? a + 1 : NULL;
     int64_t distance_ns;
 
-    assert(t->list != NULL); /* ways have no empty ties */
+    assert(t->list != NULL); /* paths have no empty edges */
     if (b != NULL && host_ns >= a->host_ns) {
         *ret_error_ns = a->error_ns > b->error_ns ? a->error_ns : b->error_ns;
         return interpolate(a, b, host_ns);
@@ -364,12 +391,12 @@ bool pfl_clock_graph_convert(const struct pfl_clock_graph *self, size_t clock, i
     if (magnitude(ns) > SANE_NS)
         return false;
     for (size_t steps = 0; clock != self->reference; steps++) {
-        const struct tie *t;
+        const struct edge *t;
         int64_t error_ns;
 
-        if (self->clocks[clock].tie == NO_TIE || steps == self->clocks_len)
+        if (self->clocks[clock].edge == NO_EDGE || steps == self->clocks_len)
             return false;
-        t = &self->ties[self->clocks[clock].tie];
+        t = &self->edges[self->clocks[clock].edge];
         if (clock == t->host) {
             ns -= offset_at(t, ns, &error_ns);
             clock = t->relay;

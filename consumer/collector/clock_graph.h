@@ -32,8 +32,9 @@ PFL_MUST_USE int pfl_clock_graph_add_host(struct pfl_clock_graph *self, const ch
  * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_clock_graph_add_point(struct pfl_clock_graph *self, size_t clock,
                                            const Perfleet__ClockPoint *point);
-/* After the last point: chooses the reference, of the clocks that are tied to most others, the
- * first that was added. PFL_ESTATE: no clock has a point. PFL_ENOMEM. */
+/* After the last point: chooses the reference, of the clocks that are tied to most others, and of
+ * those that are known about as long as any, the first that was added. PFL_ESTATE: no clock has a
+ * point. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_clock_graph_solve(struct pfl_clock_graph *self, size_t *ret_reference);
 /* An instant of a host's clock on the reference's, and the bound of its error. False: nothing ties
  * them. */

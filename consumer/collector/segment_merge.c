@@ -4,30 +4,30 @@
  *
  * Happy path: begin sorts the segments into runs and gives each run a host of the merge; the first
  * run of a machine has its name and clock. Fed bytes are collected per run until a packet is whole.
- * The run whose next packet is earliest goes first; while it waits for bytes, all wait. A
- * compressed packet counts as one moment, and is decoded when its turn comes. Failures: a segment
- * that is no trace, or ends inside a packet, or cannot be read, is left at that place and counted;
- * the run continues with its next segment, which opens alone. Out of memory, and what the sink
- * returns, end the merge. Ownership: the merge owns everything. Limits: segment_merge.h.
+ * The run whose next packet is earliest goes first; while it waits for bytes, all wait. Each run
+ * reads ahead as far as its share; the one that all wait for reads the whole packet, which may be
+ * larger. A compressed packet counts as one moment, and is decoded when its turn comes. Failures: a
+ * segment that is no trace, or ends inside a packet, or cannot be read, is left at that place and
+ * counted; the run continues with its next segment, which opens alone. Out of memory, and what the
+ * sink returns, end the merge. Ownership: the merge owns everything. Limits: segment_merge.h.
  */
 #include "consumer/collector/segment_merge.h"
 
 #include "base/mem.h"
-#include "consumer/collector/segment_cut.h"
 #include "consumer/collector/segment_runs.h"
-#include "perfetto/trace_packet.fields.h"
+#include "consumer/collector/segment_window.h"
 #include "proto/compressed.h"
 
-#define STEP_NS       500 /* of clock points */
-#define DAY_NS        (86400ull * 1000000000)
-#define PACKET_TAG    0x0au /* Trace.packet */
-#define COMPRESSED_ID TRACE_PACKET__ZSTD_COMPRESSED_PACKETS
+#define STEP_NS    500 /* of clock points */
+#define DAY_NS     (86400ull * 1000000000)
+#define PACKET_TAG 0x0au /* Trace.packet */
 
 struct run {
     size_t row; /* that is read now */
     size_t end; /* behind its last row */
     uint64_t fed;
     uint64_t asked; /* bytes of the row that were wanted until now */
+    uint64_t decoded_bytes;
     struct pfl_buf bytes;
     uint64_t at_unix_ns; /* of its last packet */
     size_t host;         /* of the merge */
@@ -57,8 +57,9 @@ struct pfl_segment_merge {
     size_t runs_len;
     struct machine *machines; /* owned; as rows.hosts */
     size_t *run_of;           /* owned; by place in the order of add; SIZE_MAX: not read */
-    size_t part_bytes;
-    size_t next_run; /* whose want is looked at first */
+    struct run *first;        /* all wait for it; borrowed from runs; NULL: none */
+    size_t share_bytes;       /* that a run may read ahead: a power of two, as a buffer's room is */
+    size_t next_run;          /* whose want is looked at first, behind that of `first` */
 };
 
 int pfl_segment_merge_new(const struct pfl_segment_merge_conf *conf,
@@ -213,6 +214,15 @@ static size_t count_runs(const struct pfl_segment_runs *r)
     return len;
 }
 
+static size_t share_of(size_t runs)
+{
+    size_t share = PFL_SEGMENT_MERGE_SHARE_MAX_BYTES;
+
+    while (share > PFL_SEGMENT_MERGE_AHEAD_BYTES / runs)
+        share /= 2;
+    return share;
+}
+
 static int make_lists(struct pfl_segment_merge *m)
 {
     size_t len = count_runs(&m->rows);
@@ -233,15 +243,11 @@ static int make_lists(struct pfl_segment_merge *m)
         if (i == 0 || !pfl_segment_runs_is_same(&m->rows.rows[i], &m->rows.rows[i - 1])) {
             run = &m->runs[m->runs_len++];
             run->row = i;
-            pfl_buf_init(&run->bytes, PFL_SEGMENT_MERGE_MAX_BYTES);
+            pfl_buf_init(&run->bytes, PFL_PACKET_MAX_BYTES + PFL_SEGMENT_MERGE_SHARE_MAX_BYTES);
         }
         m->runs[m->runs_len - 1].end = i + 1;
     }
-    m->part_bytes = PFL_SEGMENT_MERGE_PARTS_BYTES / len;
-    if (m->part_bytes < PFL_SEGMENT_MERGE_PART_MIN_BYTES)
-        m->part_bytes = PFL_SEGMENT_MERGE_PART_MIN_BYTES;
-    if (m->part_bytes > PFL_SEGMENT_MERGE_PART_MAX_BYTES)
-        m->part_bytes = PFL_SEGMENT_MERGE_PART_MAX_BYTES;
+    m->share_bytes = share_of(len);
     return 0;
 }
 
@@ -315,22 +321,35 @@ static int merge_packet(struct pfl_segment_merge *m, struct run *run, struct pfl
     return pfl_merge_packet(m->merge, run->host, &slice, 1, packet.len);
 }
 
+/* Decodes what is compressed in a packet. PFL_ELIMIT: the row holds far more than its bytes tell.
+ */
+static int decode(struct pfl_segment_merge *m, struct run *run, const struct pfl_field *field)
+{
+    uint64_t before = pfl_compressed_get_work_bytes(m->decoder);
+    int rc;
+
+    pfl_buf_clear(&m->decoded);
+    rc = pfl_compressed_decode(m->decoder, field, &m->decoded);
+    run->decoded_bytes += pfl_compressed_get_work_bytes(m->decoder) - before;
+    if (run->decoded_bytes >
+        PFL_SEGMENT_MERGE_DECODED_BYTES + PFL_SEGMENT_MERGE_DECODED_RATIO * run->fed)
+        return PFL_ELIMIT;
+    return rc == PFL_ELIMIT ? PFL_EPARSE : rc;
+}
+
 /* The packets of one that is compressed; `ret_is_one` false: it is not. */
 static int merge_compressed(struct pfl_segment_merge *m, struct run *run, struct pfl_span packet,
                             bool *ret_is_one)
 {
-    struct pfl_reader r = pfl_reader_of(packet);
+    struct pfl_reader r;
     struct pfl_field f;
     int rc;
 
-    *ret_is_one = false;
-    while (!*ret_is_one && pfl_reader_field(&r, &f))
-        *ret_is_one = f.id == COMPRESSED_ID && f.type == PFL_WIRE_BYTES;
+    *ret_is_one = pfl_compressed_find(packet, &f);
     if (!*ret_is_one)
         return 0;
-    pfl_buf_clear(&m->decoded);
-    rc = pfl_compressed_decode(m->decoder, f.bytes, &m->decoded);
-    if (rc == PFL_EPARSE || rc == PFL_ELIMIT) {
+    rc = decode(m, run, &f);
+    if (rc == PFL_EPARSE) {
         *ret_is_one = false; /* the merge refuses and counts it */
         return 0;
     }
@@ -345,12 +364,15 @@ static int merge_compressed(struct pfl_segment_merge *m, struct run *run, struct
 
 enum found { FOUND_PACKET, FOUND_PART, FOUND_NONSENSE };
 
-static enum found find_packet(const struct run *run, struct pfl_span *ret_packet)
+/* `ret_missing`: the bytes that the packet lacks, of FOUND_PART; 0: not known yet. */
+static enum found find_packet(const struct run *run, struct pfl_span *ret_packet,
+                              size_t *ret_missing)
 {
     struct pfl_span bytes = pfl_buf_get(&run->bytes);
     struct pfl_reader r = pfl_reader_of(bytes);
     uint64_t len;
 
+    *ret_missing = 0;
     if (bytes.len == 0)
         return FOUND_PART;
     if (pfl_reader_u8(&r) != PACKET_TAG)
@@ -360,18 +382,21 @@ static enum found find_packet(const struct run *run, struct pfl_span *ret_packet
         return bytes.len > PFL_VARINT_MAX_BYTES ? FOUND_NONSENSE : FOUND_PART;
     if (len > PFL_PACKET_MAX_BYTES)
         return FOUND_NONSENSE;
-    if (len > r.left)
+    if (len > r.left) {
+        *ret_missing = (size_t)len - r.left;
         return FOUND_PART;
+    }
     *ret_packet = pfl_span_of(r.pos, (size_t)len);
     return FOUND_PACKET;
 }
 
 static void next_row(struct run *run)
 {
-    pfl_buf_clear(&run->bytes);
+    pfl_buf_fini(&run->bytes);
     run->row++;
     run->fed = 0;
     run->asked = 0;
+    run->decoded_bytes = 0;
 }
 
 static void fail_row(struct pfl_segment_merge *m, struct run *run)
@@ -381,7 +406,7 @@ static void fail_row(struct pfl_segment_merge *m, struct run *run)
     if (!row->is_failed)
         m->machines[row->machine].failed++;
     row->is_failed = true;
-    pfl_buf_clear(&run->bytes);
+    pfl_buf_fini(&run->bytes);
 }
 
 /* Leaves rows that are over. True: it has a packet. */
@@ -389,7 +414,8 @@ static bool find_next(struct pfl_segment_merge *m, struct run *run, struct pfl_s
 {
     while (run->row < run->end) {
         const struct pfl_segment_row *row = &m->rows.rows[run->row];
-        enum found found = row->is_failed ? FOUND_PART : find_packet(run, ret_packet);
+        size_t missing;
+        enum found found = row->is_failed ? FOUND_PART : find_packet(run, ret_packet, &missing);
 
         if (found == FOUND_PACKET)
             return true;
@@ -412,7 +438,9 @@ static int take_packet(struct pfl_segment_merge *m, struct run *run, struct pfl_
     if (rc == 0 && !is_compressed)
         rc = merge_packet(m, run, packet);
     pfl_buf_consume(&run->bytes, whole);
-    if (rc == PFL_ELIMIT) { /* more sequences than a host may have */
+    if (run->bytes.len == 0 && run->bytes.capacity > m->share_bytes)
+        pfl_buf_fini(&run->bytes); /* the packet was larger than its share */
+    if (rc == PFL_ELIMIT) { /* more sequences than a host may have, or too much is compressed */
         fail_row(m, run);
         return 0;
     }
@@ -447,6 +475,7 @@ static int pump(struct pfl_segment_merge *m)
     struct run *run;
     int rc = 0;
 
+    m->first = NULL;
     while (rc == 0 && (run = find_first(m, &until_ns)) != NULL) {
         bool has_packet = find_next(m, run, &packet);
 
@@ -454,44 +483,52 @@ static int pump(struct pfl_segment_merge *m)
             rc = take_packet(m, run, packet);
             has_packet = rc == 0 && find_next(m, run, &packet);
         }
-        if (!has_packet && run->row != run->end)
-            break; /* all wait for it */
+        if (!has_packet && run->row != run->end) {
+            m->first = run;
+            break;
+        }
     }
     return rc;
 }
 
-static size_t count_buffered(const struct pfl_segment_merge *m)
+/* How many bytes it should read next; 0: none now. A part is half of the share, so that the next
+ * one is under way while this one is merged. */
+static size_t count_wanted(const struct pfl_segment_merge *m, const struct run *run)
 {
-    size_t sum = 0;
+    struct pfl_span packet;
+    size_t missing;
 
-    for (size_t i = 0; i < m->runs_len; i++)
-        sum += m->runs[i].bytes.len;
-    return sum;
+    if (run->bytes.len <= m->share_bytes / 2)
+        return m->share_bytes / 2;
+    if (run != m->first || find_packet(run, &packet, &missing) != FOUND_PART)
+        return 0;
+    return missing;
 }
 
 static bool want_of(struct pfl_segment_merge *m, struct run *run, struct pfl_segment_want *ret_want)
 {
     const struct pfl_segment_row *row = &m->rows.rows[run->row];
-    struct pfl_span packet;
     uint64_t left;
+    size_t len;
 
     if (run->row == run->end || row->is_failed || run->fed != run->asked ||
         run->asked == row->bytes)
         return false;
-    if (run->bytes.len >= m->part_bytes && find_packet(run, &packet) == FOUND_PACKET)
-        return false;
+    len = count_wanted(m, run);
     left = row->bytes - run->asked;
     *ret_want = (struct pfl_segment_want){
         .segment = row->added,
         .offset = run->asked,
-        .len = left < m->part_bytes ? (size_t)left : m->part_bytes,
+        .len = left < len ? (size_t)left : len,
     };
     run->asked += ret_want->len;
-    return true;
+    return ret_want->len != 0;
 }
 
 bool pfl_segment_merge_want(struct pfl_segment_merge *self, struct pfl_segment_want *ret_want)
 {
+    if (self->first != NULL && want_of(self, self->first, ret_want))
+        return true;
     for (size_t i = 0; i < self->runs_len; i++) {
         size_t at = (self->next_run + i) % self->runs_len;
 
@@ -523,12 +560,8 @@ int pfl_segment_merge_feed(struct pfl_segment_merge *self, size_t segment, struc
         return PFL_EINVAL;
     run->fed += bytes.len;
     if (!self->rows.rows[run->row].is_failed) {
-        rc = count_buffered(self) + bytes.len <= PFL_SEGMENT_MERGE_MAX_BYTES
-                 ? pfl_buf_append(&run->bytes, bytes.data, bytes.len)
-                 : PFL_ELIMIT;
-        if (rc == PFL_ELIMIT)
-            fail_row(self, run);
-        else if (rc != 0)
+        rc = pfl_buf_append(&run->bytes, bytes.data, bytes.len);
+        if (rc != 0)
             return rc;
     }
     return pump(self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Segments of many hosts, from a collector or from files, into one trace on one timeline. I/O-free:
- * it says which bytes of which segment it wants, and takes them in parts, so that its memory does
- * not depend on their sizes.
+ * it says which bytes of which segment it wants, and takes them in parts, so that its memory
+ * depends neither on their sizes nor on the number of hosts.
  *
  *     pfl_segment_merge_new(&conf, &merge);
  *     pfl_segment_merge_add(merge, segment);              // each of them
@@ -21,13 +21,13 @@
 #include "perfleet/segment.pb-c.h"
 
 #define PFL_SEGMENT_MERGE_MAX_SEGMENTS 65536u
-/* Bytes that were fed and not merged yet, of all runs: larger packets make their run fail. */
-#define PFL_SEGMENT_MERGE_MAX_BYTES (256u << 20)
-/* All wanted parts together; a part has at least the minimum. */
-#define PFL_SEGMENT_MERGE_PARTS_BYTES    (64u << 20)
-#define PFL_SEGMENT_MERGE_PART_MIN_BYTES (64u * 1024)
-#define PFL_SEGMENT_MERGE_PART_MAX_BYTES (4u << 20)
-
+/* Bytes that are wanted, or fed and not merged yet, of all runs together; each has the same share,
+ * at most the maximum. Beyond it goes one packet at a time, of the run that all others wait for. */
+#define PFL_SEGMENT_MERGE_AHEAD_BYTES     (32u << 20)
+#define PFL_SEGMENT_MERGE_SHARE_MAX_BYTES (8u << 20)
+/* What a segment's compressed packets may hold: as much as deflate can at most, and a base. */
+#define PFL_SEGMENT_MERGE_DECODED_BYTES (64ull << 20)
+#define PFL_SEGMENT_MERGE_DECODED_RATIO 1032u
 struct pfl_segment_merge;
 
 struct pfl_segment_merge_conf {
@@ -53,7 +53,7 @@ struct pfl_segment_machine {
     uint64_t packets;
     uint64_t bytes;            /* in the trace */
     uint64_t left_out_packets; /* outside of the window */
-    uint64_t refused_packets;  /* malformed, or compressed in a way that is not read here */
+    uint64_t refused_packets;  /* malformed, or compressed packets that cannot be read */
     uint64_t missing_segments; /* numbers between those that were added */
     uint64_t failed_segments;
     bool is_reference;

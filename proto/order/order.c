@@ -225,6 +225,9 @@ static int check_keeping(const Perfleet__Order *order, char *ret_why)
     if (!pfl_identity_is_name(t.retention))
         return refuse(ret_why, "retention: a class has 1 to 63 of letters, digits, '.', '_' and "
                                "'-', and begins with none of '.' and '-'");
+    if (protobuf_c_enum_descriptor_get_value(&perfleet__order__compression__descriptor,
+                                             (int)t.compression) == NULL)
+        return refuse(ret_why, "compression: give ZSTD, DEFLATE or NONE");
     if (t.priority < -PFL_ORDER_MAX_PRIORITY || t.priority > PFL_ORDER_MAX_PRIORITY)
         return refuse(ret_why, "priority: %d is out of range: give -100 to 100", t.priority);
     return check_bounds(
@@ -382,6 +385,8 @@ void pfl_order_get_terms(const Perfleet__Order *order, struct pfl_order_terms *r
         .quota_age_ms = q != NULL && q->has_age_ms ? q->age_ms : PFL_ORDER_DEFAULT_QUOTA_AGE_MS,
         .retention = order->retention != NULL ? order->retention : PFL_ORDER_DEFAULT_RETENTION,
         .priority = order->priority,
+        .compression =
+            order->has_compression ? order->compression : PERFLEET__ORDER__COMPRESSION__ZSTD,
         .is_paused = order->paused != 0,
     };
 

@@ -72,6 +72,7 @@ struct pfl_order_terms {
     uint64_t quota_age_ms;
     const char *retention;
     int32_t priority;
+    Perfleet__Order__Compression compression;
     bool is_paused;
 };
 

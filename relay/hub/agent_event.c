@@ -97,6 +97,7 @@ static void take_spool(const json_t *event, struct pfl_agent_event *h)
                                        .oldest_ms = number_of(event, "oldest_ms")};
     if (len == sizeof(h->spool.orders) - 1 && orders[len] == '\0')
         memcpy(h->spool.orders, orders, sizeof(h->spool.orders));
+    h->is_clock_wanted = json_is_true(json_object_get(event, "clock"));
     h->kind = PFL_AGENT_EVENT_SPOOL;
 }
 

@@ -41,6 +41,7 @@ struct pfl_agent_event {
     uint64_t at_ms; /* the host's clock (PFL_TUNNEL_H_NOW) when it was raised */
     uint64_t count; /* of lost ones: 1 to PFL_AGENT_EVENT_LOST_MAX */
     struct pfl_host_spool spool;
+    bool is_clock_wanted; /* of a SPOOL */
 };
 
 /* TRIGGER or SPOOL if it is probably one, else NOTHING. Cheap, and may be wrong. */

@@ -30,8 +30,8 @@
 struct pfl_agent_events {
     struct pfl_audit_context
         source; /* the agent: host and address; `who` and `stream` are set per line */
-    struct pfl_hub_peer *peer;            /* borrowed: outlives the HTTP/2 stream */
-    struct pfl_trigger_passing *triggers; /* the same */
+    struct pfl_hub_peer *peer;         /* borrowed: outlives the HTTP/2 stream */
+    struct pfl_agent_events_conf conf; /* the same */
     struct pfl_h2_stream *h2_stream;
     struct pfl_buf line; /* the received part of an incomplete line */
     int64_t clock_ms;    /* our clock - the host's; when has_clock */
@@ -86,7 +86,7 @@ static void take_trigger(struct pfl_agent_events *l, const struct pfl_agent_even
     memcpy(r.id, h->trigger_id, sizeof(r.id));
     memcpy(r.trigger, h->trigger, sizeof(r.trigger));
     memcpy(r.host, l->source.host, sizeof(r.host));
-    pfl_trigger_passing_raise(l->triggers, &r);
+    pfl_trigger_passing_raise(l->conf.triggers, &r);
 }
 
 static void take_spool(struct pfl_agent_events *l, struct pfl_host *host,
@@ -110,6 +110,8 @@ static void take_event(struct pfl_agent_events *l, struct pfl_host *host,
     }
     if (h->kind == PFL_AGENT_EVENT_SPOOL) {
         take_spool(l, host, &h->spool);
+        if (h->is_clock_wanted)
+            l->conf.on_clock_wanted(l->conf.user);
         return;
     }
     audit_unsubscribed(l, host);
@@ -240,7 +242,7 @@ static void set_rates(struct pfl_host *host, uint64_t now_ms)
 }
 
 static void listen_to(struct pfl_hub_peer *p, struct pfl_h2 *h2,
-                      struct pfl_trigger_passing *triggers)
+                      const struct pfl_agent_events_conf *conf)
 {
     struct pfl_agent_events *l = pfl_mem_zalloc(sizeof(*l));
     struct pfl_h2_request request = {
@@ -251,7 +253,7 @@ static void listen_to(struct pfl_hub_peer *p, struct pfl_h2 *h2,
         return;
     }
     l->peer = p;
-    l->triggers = triggers;
+    l->conf = *conf;
     pfl_audit_context_set_agent(&l->source, p);
     pfl_buf_init(&l->line, PFL_AGENT_EVENT_LINE_BYTES);
     set_rates(p->host, pfl_peer_table_get_now_ms(p->table));
@@ -263,7 +265,7 @@ static void listen_to(struct pfl_hub_peer *p, struct pfl_h2 *h2,
     pfl_mem_free(l);
 }
 
-void pfl_agent_events_start(struct pfl_hub_peer *agent, struct pfl_trigger_passing *triggers)
+void pfl_agent_events_start(struct pfl_hub_peer *agent, const struct pfl_agent_events_conf *conf)
 {
     struct pfl_h2 *h2 =
         agent->state == PFL_HUB_PEER_INTRODUCED ? pfl_peer_table_get_h2(agent) : NULL;
@@ -273,8 +275,8 @@ void pfl_agent_events_start(struct pfl_hub_peer *agent, struct pfl_trigger_passi
     if (agent->events != NULL)
         audit_unsubscribed(agent->events, agent->host);
     else if (!agent->lacks_events)
-        listen_to(agent, h2, triggers);
-    pfl_trigger_passing_next(triggers, agent);
+        listen_to(agent, h2, conf);
+    pfl_trigger_passing_next(conf->triggers, agent);
 }
 
 void pfl_agent_events_stop(struct pfl_hub_peer *agent)

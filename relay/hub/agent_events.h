@@ -8,10 +8,15 @@
 
 #include "relay/hub/trigger_passing.h"
 
+struct pfl_agent_events_conf {
+    struct pfl_trigger_passing *triggers; /* borrowed while the agent's connection is there */
+    void (*on_clock_wanted)(void *user);  /* the agent asks for a clock exchange */
+    void *user;
+};
+
 /* An agent that has said its hello is asked for its events, unless it is being, and gets the
- * triggers that it has not got yet. Nothing happens with any other. Again and again. `triggers` is
- * borrowed while the agent's connection is there. */
-void pfl_agent_events_start(struct pfl_hub_peer *agent, struct pfl_trigger_passing *triggers);
+ * triggers that it has not got yet. Nothing happens with any other. Again and again. */
+void pfl_agent_events_start(struct pfl_hub_peer *agent, const struct pfl_agent_events_conf *conf);
 /* It is not its host's connection any more. */
 void pfl_agent_events_stop(struct pfl_hub_peer *agent);
 

@@ -12,11 +12,14 @@ struct pfl_agent_hello {
     struct pfl_stream_table *streams;     /* borrowed */
     struct pfl_trigger_passing *triggers; /* borrowed */
     int64_t asked_ns;                     /* the current clock exchange */
-    unsigned rounds;                      /* of the burst of clock exchanges */
+    int64_t begun_ns;                     /* the current burst of them, or the last one */
+    unsigned rounds;                      /* of the burst */
     unsigned rounds_max;
-    struct pfl_clock_report report; /* of the best exchange of the burst so far */
-    int64_t report_error_ns;        /* of that one; INT64_MAX: none */
-    bool has_report;                /* that the agent has not got */
+    bool is_asking; /* a burst is running */
+    bool has_bounds;
+    int64_t low_ns; /* of the offset, by all exchanges of the burst */
+    int64_t high_ns;
+    int64_t host_ns; /* the host's boot clock at the last of them */
 };
 
 /* The agent has become its host's connection: it is asked for its hello and its clock. Its labels

@@ -122,6 +122,8 @@ static int read_request(struct pfl_span bytes, struct pfl_clone_request *req)
             req->session_id = 0;
         } else if (f.id == CLONE_SESSION_REQUEST__SKIP_TRACE_FILTER) {
             req->skips_filter = f.value != 0;
+        } else if (f.id == CLONE_SESSION_REQUEST__PERFLEET_COMPRESSED) {
+            req->is_compressed = f.value != 0;
         } else if (f.id == CLONE_SESSION_REQUEST__FOR_BUGREPORT) {
             req->for_bugreport = f.value != 0;
         } else {

@@ -38,6 +38,7 @@ struct pfl_producer_port {
     struct pfl_list conns;              /* owned */
     struct pfl_input_batching gather;
     struct pfl_fair_turn fair_turn;
+    uint64_t input_ns;                  /* the wake-up is charged to its user up to here */
     uv_check_t turn_ends;               /* keeps no loop running */
     struct pfl_producer_conn *answered; /* whose input is handled: `answers` are for it */
     size_t answers_len;
@@ -117,17 +118,19 @@ static void count_waiting(struct pfl_producer_conn *conn)
 static bool on_input(void *user)
 {
     struct pfl_producer_conn *conn = user;
-    struct pfl_input_batching *gather = &conn->port->gather;
+    struct pfl_producer_port *port = conn->port;
 
-    if (!pfl_fair_turn_may(&conn->port->fair_turn, conn->peer.who, &conn->turn)) {
+    if (!pfl_fair_turn_may(&port->fair_turn, conn->peer.who, &conn->turn)) {
         if (conn->turn.state == PFL_FAIR_TURN_WAITING)
             pfl_stream_read_stop(conn->stream);
         return false;
     }
-    if (!pfl_input_batching_begin(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC)))
+    port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    if (!pfl_input_batching_begin(&port->gather, port->input_ns))
         return true;
     (void)sched_yield();
-    pfl_input_batching_end(gather, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC));
+    port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    pfl_input_batching_end(&port->gather, port->input_ns);
     return true;
 }
 
@@ -143,10 +146,19 @@ static void on_turn_end(uv_check_t *handle)
     pfl_fair_turn_end(&port->fair_turn, on_released);
 }
 
+/* The read of the socket is a part of it. */
+static void count_time(struct pfl_producer_conn *conn)
+{
+    struct pfl_producer_port *port = conn->port;
+    uint64_t begin_ns = port->input_ns;
+
+    port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    pfl_fair_turn_take(&port->fair_turn, conn->peer.who, port->input_ns - begin_ns);
+}
+
 static void on_data(void *user, struct pfl_span data)
 {
     struct pfl_producer_conn *conn = user;
-    uint64_t begin_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
     int rc;
 
     if (conn->is_closing)
@@ -160,8 +172,7 @@ static void on_data(void *user, struct pfl_span data)
     }
     conn->port->answered = NULL;
     conn->port->answers_len = 0;
-    pfl_fair_turn_take(&conn->port->fair_turn, conn->peer.who,
-                       pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - begin_ns);
+    count_time(conn);
     if (rc == PFL_ELIMIT)
         pfl_producer_conn_fail(conn, "it does not read its socket");
     else if (rc != 0)
@@ -274,7 +285,8 @@ static int take_share(struct pfl_producer_conn *conn)
     return PFL_ELIMIT;
 }
 
-static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
+/* `ret_who` is set as soon as it is known. */
+static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted, uint64_t *ret_who)
 {
     struct pfl_producer_conn *conn = pfl_mem_zalloc(sizeof(*conn));
     const struct pfl_rpc_host_conf rpc = {
@@ -301,6 +313,7 @@ static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
     conn->is_accepted = is_accepted;
     pfl_rpc_host_init(&conn->rpc, &rpc);
     rc = pfl_peer_read(&conn->peer, fd);
+    *ret_who = conn->peer.who;
     if (rc == 0)
         rc = take_share(conn);
     if (rc == 0)
@@ -317,7 +330,8 @@ static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted)
 
 int pfl_producer_port_adopt(struct pfl_producer_port *self, int fd)
 {
-    int rc = open_conn(self, fd, false);
+    uint64_t who;
+    int rc = open_conn(self, fd, false, &who);
 
     if (rc != 0)
         pfl_fdsock_drop(fd);
@@ -327,14 +341,17 @@ int pfl_producer_port_adopt(struct pfl_producer_port *self, int fd)
 static void on_accept(void *user, int fd)
 {
     struct pfl_producer_port *port = user;
-    int rc = open_conn(port, fd, true);
+    uint64_t begin_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    uint64_t who = 0;
+    int rc = open_conn(port, fd, true, &who);
 
-    if (rc == 0)
-        return;
-    pfl_fdsock_drop(fd);
-    if (rc != PFL_ELIMIT)
-        pfl_log_error("producer-refused", "reason=\"%s\"", pfl_err_str(rc));
-    pfl_listener_release(port->listener);
+    if (rc != 0) {
+        pfl_fdsock_drop(fd);
+        if (rc != PFL_ELIMIT)
+            pfl_log_error("producer-refused", "reason=\"%s\"", pfl_err_str(rc));
+        pfl_listener_release(port->listener);
+    }
+    pfl_fair_turn_charge(&port->fair_turn, who, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - begin_ns);
 }
 
 static void on_check_closed(uv_handle_t *handle)
@@ -374,6 +391,7 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
         return PFL_ENOMEM;
     port->conf = *conf;
     port->conf.address = NULL;
+    port->fair_turn.part_ns = PFL_PRODUCER_TURN_NS;
     port->services[0] = pfl_producer_service;
     port->services[1] = pfl_relay_service;
     pfl_list_init(&port->conns);

@@ -10,6 +10,7 @@ struct pfl_producer_port;
 /* Commands and replies a producer may leave unread before it is disconnected. */
 #define PFL_PRODUCER_QUEUE_BYTES (1u << 20)
 #define PFL_PRODUCER_TURN_BYTES  (4u << 10) /* read from one producer in a turn of the loop */
+#define PFL_PRODUCER_TURN_NS     75000u     /* of one user's producers, in a turn of the loop */
 
 /* PFL_EINVAL, PFL_EIO (logged), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_producer_port_open(const struct pfl_port_conf *conf,

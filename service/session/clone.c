@@ -208,6 +208,7 @@ static int make_clone(struct pfl_service *service, const struct pfl_consumer *co
     clone->id = ++service->last_clone_id;
     clone->session_id = session->id;
     clone->skips_filter = request->skips_filter || request->session_id == PFL_CLONE_BUGREPORT;
+    clone->is_compressed = request->is_compressed;
     *ret_clone = clone;
     return 0;
 }

@@ -20,6 +20,7 @@ struct pfl_clone_request {
     struct pfl_span session_name;
     int *fd; /* for a session that writes into a file; -1: none; set to -1 when it was taken */
     bool skips_filter;
+    bool is_compressed; /* as the source's config says; else plain */
     bool for_bugreport;
     struct pfl_clone_trigger trigger;
 };

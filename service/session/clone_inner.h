@@ -19,6 +19,7 @@ struct pfl_clone {
     int fd; /* owned: the file for a copy of the source's; -1: it has none */
     bool is_flush_failed;
     bool skips_filter;
+    bool is_compressed; /* as the source is */
     uint64_t started_ns;
     struct pfl_buf trigger; /* owned: the trigger's packet, or empty */
     uint32_t who;           /* the consumer's user */

@@ -42,8 +42,8 @@ void pfl_clone_session_copy_history(struct pfl_service *service, struct pfl_sess
     pfl_session_record(service, copy, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
 }
 
-/* The source's config as it is now; whole packets, as upstream sends
- * those of a clone, and filtered unless that was waived. */
+/* The source's config as it is now; plain packets unless compressed ones were asked for, and
+ * filtered unless that was waived. */
 static int make_plan(const struct pfl_session *source, const struct pfl_clone *clone,
                      struct pfl_session_plan **ret_plan)
 {
@@ -62,7 +62,8 @@ static int make_plan(const struct pfl_session *source, const struct pfl_clone *c
     }
     if (clone->skips_filter)
         (*ret_plan)->has_filter = false;
-    (*ret_plan)->codec = PFL_CODEC_NONE;
+    if (!clone->is_compressed)
+        (*ret_plan)->codec = PFL_CODEC_NONE;
     (*ret_plan)->file = (struct pfl_plan_file){0};
     return 0;
 }

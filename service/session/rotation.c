@@ -3,11 +3,13 @@
  * Cuts a trace without loss, so that both parts can be read alone.
  *
  * Producers keep state (names by number, timestamps as differences) that later packets refer to. A
- * cut therefore begins with a request to all producers to clear that state and flush. Then one pass
- * over the buffers sorts: the packets of a sequence belong to the old segment until one has
- * SEQ_INCREMENTAL_STATE_CLEARED, and from there on to the next. The service first writes the head
- * of the next segment (clocks, config, uuid, system info). The old segment gets the statistics and
- * is complete. Between two segments no packet is lost or duplicated.
+ * cut therefore begins with a request to all producers to clear that state and flush. From then on
+ * every pass over the buffers sorts: the packets of a sequence belong to the old segment until one
+ * has SEQ_INCREMENTAL_STATE_CLEARED, and from there on to the next. The first such pass begins the
+ * next segment with its head (clocks, config, uuid, system info). The pass after the flush is the
+ * last: the old segment gets the statistics and is complete. If a producer is slow to flush, the
+ * passes of the write periods sort as well, so what others have cleared is in the next segment.
+ * Between two segments no packet is lost or duplicated.
  *
  * A sequence that does not clear its state, although its packets need it, is counted in the index
  * as unresolved. Slices that are open at the cut have their two ends in two segments.
@@ -132,7 +134,7 @@ bool pfl_rotation_is_due(struct pfl_rotation *self, uint64_t boottime_ns)
     if (self->phase != PFL_ROTATION_WRITING || !(is_full || is_old))
         return false;
     self->reason = is_full ? PFL_ROTATION_BY_SIZE : PFL_ROTATION_BY_TIME;
-    self->phase = PFL_ROTATION_FLUSHING;
+    self->phase = PFL_ROTATION_DUE;
     return true;
 }
 
@@ -141,6 +143,12 @@ void pfl_rotation_begin_cut(struct pfl_rotation *self, uint64_t boottime_ns)
     self->phase = PFL_ROTATION_CUTTING;
     self->next_begin_ns = boottime_ns;
     self->next_bytes = 0;
+}
+
+void pfl_rotation_begin_last_pass(struct pfl_rotation *self, uint64_t boottime_ns)
+{
+    self->is_last_pass = true;
+    self->next_begin_ns = boottime_ns;
 }
 
 struct facts {
@@ -233,6 +241,7 @@ void pfl_rotation_end_cut(struct pfl_rotation *self)
     self->begin_ns = self->next_begin_ns;
     self->bytes = self->next_bytes;
     self->unresolved = 0;
+    self->is_last_pass = false;
     self->has_next = false;
 }
 

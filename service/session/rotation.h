@@ -22,9 +22,10 @@
 #define PFL_ROTATION_NUMBER_DIGITS 6u /* at least, after a dot */
 
 enum pfl_rotation_phase {
-    PFL_ROTATION_WRITING,  /* one segment is open */
-    PFL_ROTATION_FLUSHING, /* producers were asked to clear their state and flush */
-    PFL_ROTATION_CUTTING,  /* a pass sorts packets into the old and the next segment */
+    PFL_ROTATION_WRITING, /* one segment is open */
+    PFL_ROTATION_DUE,     /* the pass that runs, or one that compresses, ends first */
+    PFL_ROTATION_CUTTING, /* from the request to clear state and flush until the pass after it:
+                             all passes sort packets into the old and the next segment */
 };
 
 enum pfl_rotation_reason {
@@ -45,6 +46,7 @@ struct pfl_rotation {
     struct pfl_buf next; /* owned: what the next job writes into the next segment */
     uint64_t next_begin_ns;
     uint64_t next_bytes;
+    bool is_last_pass;  /* the cut ends with the pass that runs */
     bool has_next;      /* its file exists, or the current job creates it */
     uint8_t *sequences; /* owned: by packet sequence id, enum of rotation.c */
     char *path;         /* owned */
@@ -67,8 +69,10 @@ bool pfl_rotation_may_name(struct pfl_span path);
 
 /* Has the open segment reached its size or its time? */
 bool pfl_rotation_is_due(struct pfl_rotation *self, uint64_t boottime_ns);
-/* The producers have flushed: the next pass sorts. */
+/* The producers are asked to clear their state: every pass from here on sorts. */
 void pfl_rotation_begin_cut(struct pfl_rotation *self, uint64_t boottime_ns);
+/* The producers have flushed: the pass that begins is the last one of the cut. */
+void pfl_rotation_begin_last_pass(struct pfl_rotation *self, uint64_t boottime_ns);
 /* Notes the packet; true when it belongs to the next segment. */
 bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet);
 /* The same for a long packet: its first part, and its trusted fields. */

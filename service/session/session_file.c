@@ -34,6 +34,8 @@
 #define LONG_ROOM_BYTES  (PFL_SESSION_FILE_BATCH_BYTES + 2 * PFL_GATHER_STEP_BYTES)
 
 static void pump(struct pfl_session_file *self);
+static void flush(struct pfl_session_file *self, enum pfl_flush_then then);
+static bool begin_cut_if_due(struct pfl_session_file *self);
 
 static uint64_t next_multiple(uint64_t now_ms, uint32_t period_ms)
 {
@@ -233,14 +235,14 @@ static struct pfl_disk_job make_job(struct pfl_session_file *self, bool wants_sy
     return job;
 }
 
-/* A cut ends with its pass; the end of the last segment is a job of its own then. */
+/* A cut ends with its last pass; the end of the last segment is a job of its own then. */
 static struct pfl_disk_job make_segment_job(struct pfl_session_file *self, bool is_pass_over)
 {
     struct pfl_disk_job job = {0};
     bool is_cutting = self->rotation->phase == PFL_ROTATION_CUTTING;
 
     pfl_rotation_add_steps(self->rotation, &job, pfl_buf_get(&self->out));
-    if (is_cutting && (is_pass_over || self->is_over))
+    if (is_cutting && ((is_pass_over && self->rotation->is_last_pass) || self->is_over))
         self->job = PFL_SESSION_FILE_END_SEGMENT;
     else
         self->job = self->is_over && !is_cutting ? PFL_SESSION_FILE_CLOSE : PFL_SESSION_FILE_WRITE;
@@ -298,26 +300,47 @@ static void on_packet(void *user, const struct pfl_readback_packet *packet)
         pfl_rotation_note(self->rotation, packet->slices, packet->slices_len, packet->tail);
 }
 
-/* Compressed packets cannot be sorted: those of a cut are not compressed, all others are noted
- * before compression. */
+static bool is_compressed(const struct pfl_session_file *self)
+{
+    return self->session->plan->codec != PFL_CODEC_NONE;
+}
+
+/* Compressed packets cannot be sorted: those of a cut are not compressed, which are few, as a pass
+ * comes before it, unless producers are slow to flush. All others are noted before compression. */
 static void follow_packets(struct pfl_session_file *self, bool is_cutting)
 {
-    if (self->rotation == NULL || self->session->plan->codec == PFL_CODEC_NONE)
+    if (self->rotation == NULL || !is_compressed(self))
         return;
     pfl_pipeline_set_plain(self->session->output->pipeline, is_cutting);
     self->read.on_packet = is_cutting ? NULL : on_packet;
 }
 
+/* The cut comes next: until then nothing is read, as a sequence whose state is cleared meanwhile
+ * belongs to the next segment. */
+static void end_drain(struct pfl_session_file *self)
+{
+    if (self->drain != PFL_SESSION_FILE_DRAINING || self->is_final)
+        return;
+    self->drain = PFL_SESSION_FILE_DRAINED;
+    self->wants_pass = false;
+}
+
+static bool is_cutting(const struct pfl_session_file *self)
+{
+    return self->rotation != NULL && self->rotation->phase == PFL_ROTATION_CUTTING;
+}
+
 static void begin_pass(struct pfl_session_file *self)
 {
-    bool is_cutting = self->wants_cut && !self->is_final;
     int rc;
 
     self->wants_pass = false;
     self->long_left = 0;
-    if (is_cutting) {
-        pfl_session_tell_again(self->service, self->session);
-        pfl_rotation_begin_cut(self->rotation, pfl_service_boottime_ns(self->service));
+    if (self->drain == PFL_SESSION_FILE_WANTS_DRAIN)
+        self->drain = PFL_SESSION_FILE_DRAINING;
+    if (is_cutting(self) && (self->wants_cut || self->is_final)) {
+        pfl_rotation_begin_last_pass(self->rotation, pfl_service_boottime_ns(self->service));
+        self->wants_pass = self->is_final; /* that of the segment which is open then */
     }
     self->wants_cut = false;
     if (self->is_final)
@@ -327,7 +350,7 @@ static void begin_pass(struct pfl_session_file *self)
     if (rc == 0) {
         self->read.on_ready = on_ready;
         self->read.user = self;
-        follow_packets(self, is_cutting);
+        follow_packets(self, is_cutting(self));
         return;
     }
     if (self->is_final)
@@ -335,12 +358,16 @@ static void begin_pass(struct pfl_session_file *self)
     else
         pfl_log_warn("trace-file-pass-skipped", "session=%llu reason=\"%s\"",
                      (unsigned long long)self->session->id, pfl_err_str(rc));
+    end_drain(self);
+    if (is_cutting(self) && self->rotation->is_last_pass && !self->is_final)
+        submit(self, true); /* the cut ends without it */
 }
 
 static void end_pass(struct pfl_session_file *self)
 {
     pfl_session_read_stop(&self->read);
     self->is_reading = false;
+    end_drain(self);
     /* A pass that began before the session was over is not the last. */
     if (self->is_final && !self->wants_pass)
         self->is_over = true;
@@ -352,7 +379,6 @@ static bool step_pass(struct pfl_session_file *self)
     int rc = fill_batch(self);
     bool is_pass_over = rc == PFL_EEOF;
     bool is_paused = rc == PFL_EAGAIN && pfl_session_read_is_paused(&self->read);
-    bool is_cutting = self->rotation != NULL && self->rotation->phase == PFL_ROTATION_CUTTING;
 
     if (rc == PFL_EAGAIN && get_waiting_bytes(self) == 0 && !is_paused)
         return false;
@@ -367,15 +393,26 @@ static bool step_pass(struct pfl_session_file *self)
         fail(self, pfl_err_str(rc), 0);
     }
     /* After a pause, others are served until even an empty job is done. */
-    if (get_waiting_bytes(self) != 0 || self->is_over || is_cutting || is_paused)
+    if (get_waiting_bytes(self) != 0 || self->is_over || is_cutting(self) || is_paused)
         submit(self, is_pass_over);
     return true;
+}
+
+static void ask_for_cut(struct pfl_session_file *self)
+{
+    self->drain = PFL_SESSION_FILE_NO_DRAIN;
+    if (self->session->state != PFL_SESSION_STARTED)
+        return; /* it ends */
+    pfl_session_tell_again(self->service, self->session);
+    pfl_rotation_begin_cut(self->rotation, pfl_service_boottime_ns(self->service));
+    pfl_session_clear_state(self->service, self->session);
+    flush(self, PFL_FLUSH_THEN_CUT);
 }
 
 bool pfl_session_file_is_idle(const struct pfl_session_file *self)
 {
     return self->job == PFL_SESSION_FILE_NO_JOB && !self->is_reading && !self->wants_pass &&
-           !self->is_over;
+           !self->is_over && !is_cutting(self);
 }
 
 static void pump(struct pfl_session_file *self)
@@ -392,6 +429,12 @@ static void pump(struct pfl_session_file *self)
         else
             can_proceed = false;
     }
+    if (self->drain == PFL_SESSION_FILE_DRAINED && !self->is_over) {
+        ask_for_cut(self); /* which may pump */
+        return;
+    }
+    if (begin_cut_if_due(self)) /* likewise */
+        return;
     if (pfl_session_file_is_idle(self))
         self->session->ops->on_file_idle(self->service, self->session);
 }
@@ -525,19 +568,51 @@ static void flush(struct pfl_session_file *self, enum pfl_flush_then then)
     pfl_session_flush(self->service, self->session, &conf);
 }
 
+static void begin_cut(struct pfl_session_file *self)
+{
+    if (is_compressed(self)) {
+        self->drain = PFL_SESSION_FILE_WANTS_DRAIN;
+        flush(self, PFL_FLUSH_THEN_WRITE);
+    } else if (self->is_reading) {
+        self->drain = PFL_SESSION_FILE_DRAINING;
+    } else {
+        ask_for_cut(self);
+    }
+}
+
+static bool is_cut_due(struct pfl_session_file *self)
+{
+    return self->rotation != NULL && self->session->state == PFL_SESSION_STARTED &&
+           !self->is_over && !self->is_final && !pfl_trigger_is_awaited(self->session) &&
+           pfl_rotation_is_due(self->rotation, pfl_service_boottime_ns(self->service));
+}
+
+/* After the pass of a write period, and once: a head that is larger than a segment may be does not
+ * make cut follow upon cut. */
+static bool begin_cut_if_due(struct pfl_session_file *self)
+{
+    if (!self->is_period || !pfl_session_file_is_idle(self))
+        return false;
+    self->is_period = false;
+    if (!is_cut_due(self))
+        return false;
+    begin_cut(self);
+    return true;
+}
+
 void pfl_session_file_run(struct pfl_session_file *self)
 {
     bool is_started = self->session->state == PFL_SESSION_STARTED;
 
     self->next_write_ms =
         next_multiple(pfl_service_now_ms(self->service), self->session->plan->file.period_ms);
-    if (self->rotation != NULL && is_started && !self->is_over && !self->is_final &&
-        pfl_rotation_is_due(self->rotation, pfl_service_boottime_ns(self->service))) {
-        pfl_session_clear_state(self->service, self->session);
-        flush(self, PFL_FLUSH_THEN_CUT);
+    if (is_cut_due(self)) {
+        begin_cut(self);
     } else if (self->session->plan->file.flush_first && is_started) {
+        self->is_period = true;
         flush(self, PFL_FLUSH_THEN_WRITE);
     } else {
+        self->is_period = true;
         pfl_session_file_write(self);
     }
 }

@@ -20,6 +20,15 @@ enum pfl_session_file_job {
     PFL_SESSION_FILE_CLOSE,       /* likewise of the file */
 };
 
+/* A cut begins between two passes. Where packets are compressed, a pass comes before each cut: its
+ * packets can be. */
+enum pfl_session_file_drain {
+    PFL_SESSION_FILE_NO_DRAIN,
+    PFL_SESSION_FILE_WANTS_DRAIN, /* the next pass is that one */
+    PFL_SESSION_FILE_DRAINING,    /* the pass that runs is that one */
+    PFL_SESSION_FILE_DRAINED,     /* the producers are asked for the cut */
+};
+
 enum pfl_session_file_trouble {
     PFL_SESSION_FILE_WELL,
     PFL_SESSION_FILE_FAILED, /* the file is full, or there is no memory; logged */
@@ -39,9 +48,11 @@ struct pfl_session_file {
     struct pfl_rotation *rotation; /* owned; NULL: one file */
     enum pfl_session_file_job job; /* in progress */
     enum pfl_session_file_trouble trouble;
+    enum pfl_session_file_drain drain;
     bool is_reading; /* a pass runs */
     bool wants_pass;
-    bool wants_cut; /* the next pass begins the next segment */
+    bool wants_cut; /* the producers have flushed for a cut: the next pass is its last */
+    bool is_period; /* the pass of a write period: a cut may be due after it */
     bool is_final;  /* the next pass is the last */
     bool is_over;   /* nothing more is written: full, failed, or the last pass is done */
     bool is_orphan; /* the session left the service: freed when the file is closed */
@@ -57,7 +68,8 @@ void pfl_session_file_free(struct pfl_session_file *self);
 /* False when everything is written and closed, and for NULL. */
 bool pfl_session_file_is_open(const struct pfl_session_file *self);
 
-/* True if no data is in transit to the file: neither a pass nor a job. */
+/* True if no data is in transit to the file: neither a pass nor a job, nor a cut, during which one
+ * file does not have all. */
 bool pfl_session_file_is_idle(const struct pfl_session_file *self);
 /*
  * Opens a clone's file: what `source`, which is idle, has written so far, followed by the clone's

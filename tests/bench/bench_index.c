@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_index WHERE ROWS FINDS: how long a search takes in an index of many segments.
+ * bench_index WHERE ROWS FINDS [HOSTS]: how long a search takes in an index of many segments.
  *
  * WHERE is sqlite:PATH or postgres:CONNINFO, of an empty database. The index makes its schema and
- * takes one segment of each of HOSTS hosts, through its interface. SQL then copies these until
- * there are ROWS, a minute each, one after the other. Prints a JSON object: the median and the most
- * milliseconds of FINDS searches that begin at a random moment: ten minutes of a host,
- * an hour of a host, the next 100 traces of a host, two minutes of all hosts. Failures: in words,
+ * takes one segment of each of HOSTS hosts (1000), through its interface. SQL then copies these
+ * until there are ROWS, a minute each, one after the other. Prints a JSON object: the median and
+ * the most milliseconds of FINDS searches that begin at a random moment: ten minutes of a host, an
+ * hour of a host, the next 100 traces of a host, two minutes of all hosts. Failures: in words,
  * exit 1. The schema is that of collector/index/statements.c.
  */
 #include <libpq-fe.h>
@@ -18,7 +18,7 @@
 
 #include "collector/index/index.h"
 
-#define HOSTS     1000u
+#define HOSTS_MAX 1000u
 #define S         UINT64_C(1000000000)
 #define T0        (UINT64_C(1780000000) * S)
 #define FINDS_MAX 100000u
@@ -34,10 +34,11 @@ static const struct search searches[] = {
     {"10 min of a host", 600, true, 1000},
     {"1 h of a host", 3600, true, 1000},
     {"100 traces of a host", 0, true, 100},
-    {"2 min of 1000 hosts", 120, false, 10000},
+    {"2 min of all hosts", 120, false, 10000},
 };
 
 static double times_ms[FINDS_MAX];
+static unsigned hosts = HOSTS_MAX;
 
 static void die(const char *what, const char *why)
 {
@@ -152,10 +153,10 @@ static void fill_postgres(const char *where, uint64_t last)
 
 static void fill(struct pfl_index *index, const char *where, uint64_t rows)
 {
-    uint64_t last = rows / HOSTS;
+    uint64_t last = rows / hosts;
     const char *colon = strchr(where, ':');
 
-    for (unsigned i = 0; i < HOSTS; i++)
+    for (unsigned i = 0; i < hosts; i++)
         store_first(index, i);
     if (strncmp(where, "sqlite:", 7) == 0)
         fill_sqlite(colon + 1, last);
@@ -190,7 +191,7 @@ static uint64_t run_search(struct pfl_index *index, const struct search *s, uint
     char name[16];
     char *host = name;
 
-    (void)snprintf(name, sizeof(name), "host%04u", (unsigned)random() % HOSTS);
+    (void)snprintf(name, sizeof(name), "host%04u", (unsigned)random() % hosts);
     query.n_host = s->is_of_host ? 1 : 0;
     query.host = &host;
     query.has_begin_unix_ns = 1;
@@ -232,13 +233,16 @@ int main(int argc, char **argv)
     unsigned finds;
     double begin;
 
-    if (argc != 4)
-        die("usage", "bench_index WHERE ROWS FINDS");
+    if (argc != 4 && argc != 5)
+        die("usage", "bench_index WHERE ROWS FINDS [HOSTS]");
     conf.where = argv[1];
     rows = strtoull(argv[2], NULL, 10);
     finds = (unsigned)strtoul(argv[3], NULL, 10);
-    if (rows < 2 * HOSTS || finds == 0 || finds > FINDS_MAX)
-        die("usage", "at least 2000 rows, 1 to 100000 finds");
+    if (argc == 5)
+        hosts = (unsigned)strtoul(argv[4], NULL, 10);
+    if (hosts == 0 || hosts > HOSTS_MAX || rows < 2 * (uint64_t)hosts || finds == 0 ||
+        finds > FINDS_MAX)
+        die("usage", "at least 2 rows of a host, 1 to 1000 hosts, 1 to 100000 finds");
     if (pfl_index_open(&conf, why, &index) != 0)
         die(argv[1], why);
     if (pfl_index_join(index, "bench", &generation) != 0)
@@ -247,7 +251,7 @@ int main(int argc, char **argv)
     fill(index, argv[1], rows);
     printf("{\"filled, s\": %.1f", (now_ms() - begin) / 1e3);
     for (size_t i = 0; i < sizeof(searches) / sizeof(searches[0]); i++)
-        measure(index, &searches[i], rows / HOSTS, finds);
+        measure(index, &searches[i], rows / hosts, finds);
     printf("}\n");
     pfl_index_close(index);
     return 0;

@@ -40,11 +40,11 @@ static void read_replies(const struct pfl_buf *out)
     pfl_frame_reader_fini(&reader);
 }
 
-static void check_ask(const struct pfl_ask_judged *ask)
+static void check_request(const struct pfl_checked_request *request)
 {
-    if (ask->kind == PFL_ASK_NONE ||
-        (ask->query != NULL && (ask->query->n_id > PFL_INDEX_LIMIT_MAX ||
-                                ask->query->after.len > PFL_INDEX_CURSOR_BYTES)))
+    if (request->kind == PFL_REQUEST_NONE ||
+        (request->query != NULL && (request->query->n_id > PFL_INDEX_LIMIT_MAX ||
+                                    request->query->after.len > PFL_INDEX_CURSOR_BYTES)))
         abort();
 }
 
@@ -60,7 +60,7 @@ static void run(struct pfl_job *job, struct pfl_buf *out)
             abort();
         if (step == PFL_JOB_REPLY)
             continue;
-        check_ask(&job->ask);
+        check_request(&job->checked);
         pfl_job_fail(job, PFL_EAGAIN);
     }
     pfl_known_hosts_free(hosts);

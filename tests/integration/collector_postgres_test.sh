@@ -98,6 +98,7 @@ check "a second one with the same certificate takes its part" wait_for 120 takes
 check "and the first one goes on" more_come 1
 kill -STOP "${PID[a]}"
 check "when the first one stands still the second one has all hosts" more_come 2
+check "and says that it is alone" wait_for 60 grep -q 'collector-lost: alive=1' "$WORK/collector-b.log"
 kill -CONT "${PID[a]}"
 check "it goes on as well" more_come 1
 for round in 1 2 3; do
@@ -126,6 +127,7 @@ whole() {
         python3 -B "$ROOT/tests/support/stored_check.py" "$WORK/store" "" h1,h2,h3,h4
 }
 check "each has its SHA-256, none is missing or there twice, and the index has what is in the store" whole
+check "no death of a collector or of PostgreSQL ended a run at a host" test "$(postgres_ask 'select count(*) from run')" = "$HOSTS"
 tells_no_secret() { ! grep -a 'secret-of-the-index' "$WORK"/*.log; }
 check "no log has the password" tells_no_secret
 kill -TERM "${PID[b]}"

@@ -38,6 +38,7 @@ start_host() { # start_host NAME ROLE
     wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
     start "example-$1" "$BIN/perfleet-example" --rate 1000
     wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --segments-dir "$WORK/spool-$1" --label "role=$2"
+    AGENT_PID=$STARTED
 }
 start_collector() {
     local TLS
@@ -59,6 +60,7 @@ has_traces() { [ "$(count_traces "$1" "${@:3}")" -ge "$2" ]; } # has_traces OPER
 check "without a collector there is none to ask" says 'no collector is connected' as me traces
 start_collector
 check "it serves" wait_for 20 grep -q 'serving: ' "$WORK/collector.log"
+check "an order selects its hosts itself" says 'no option --select' as me order put "$WORK/cpu.pbtx" --select '*'
 check "it takes an order" says '^cpu: put' as me order put "$WORK/cpu.pbtx"
 check "traces of the first host are found" wait_for 120 has_traces me 3 --host web1
 check "and of the second" wait_for 120 has_traces me 3 --host db1
@@ -85,6 +87,19 @@ check "and to the guest of one" test "$(hosts_of guest)" = web1
 # ---- bytes
 check "traces of both hosts come as one" as me traces get --order cpu -o "$WORK/all.pftrace"
 check "which opens" $CHECK "$WORK/all.pftrace" --min-packets 10
+are_compressed() { # are_compressed CODECS: all traces in the store
+    local file
+    while read -r file; do $CHECK "$file" --compressed "$1" >/dev/null || return
+    done < <(find "$WORK/store/v1" -name '*.pftrace')
+}
+check "what is stored is compressed by zstd" are_compressed zstd
+check "what comes is not" $CHECK "$WORK/all.pftrace" --compressed none
+values() { # values FILE...: how many packets of the example's are in them
+    local file
+    for file; do $CHECK "$file" --json; done | python3 -c 'import json, sys; print(sum(json.loads(l)["test_values"] for l in sys.stdin))'
+}
+mapfile -t STORED < <(find "$WORK/store/v1" -name '*.pftrace')
+check "and has every packet of what is stored" test "$(values "$WORK/all.pftrace")" = "$(values "${STORED[@]}")"
 # What breaks off may come too late, when all is there: then again.
 break_off() { # break_off: Ctrl-C, so to say, while a get reads; its exit code is in CODE
     local TLS pid
@@ -126,7 +141,7 @@ check "of two, of which one is not there, one comes" \
 check "and a program reads an object a line" \
     python3 -c 'import json, sys; [json.loads(line)["id"] for line in sys.stdin]' < <(as me traces --json)
 check "a folder has no links" says 'no links' as me traces get "$WEB_ID" --url
-check "all are as they were" says '^[1-9][0-9]* traces verified' as me traces verify
+check "all are as they were" says '^[1-9][0-9]* traces? verified' as me traces verify
 FILE=$(find "$WORK/store/v1" -name "$WEB_ID.pftrace")
 check "a trace has its file" test -s "$FILE"
 cat "$FILE" >"$WORK/saved"
@@ -140,12 +155,12 @@ mv -f "$WORK/saved" "$FILE"
 # ---- pins and removal
 check "a guest may not pin" says 'policy gives you no manage_traces' as guest traces pin "$WEB_ID" --reason mine
 check "a reason of two lines is refused" says 'control character' as me traces pin "$WEB_ID" --reason $'a\nb'
-check "who may pins" says '^1 traces pinned' as me traces pin "$WEB_ID" --reason "the outage"
+check "who may pins" says '^1 trace pinned' as me traces pin "$WEB_ID" --reason "the outage"
 check "others see why" says 'pinned: "?the outage' as guest traces
 check "it is the operator's own name" says '"pinned_by": *"me"' as me traces --json --host web1
 check "what is pinned is not removed" says '1 are pinned' as me traces rm "$WEB_ID"
-check "it is unpinned" says '^1 traces unpinned' as me traces unpin "$WEB_ID"
-check "and removed" says '^1 traces removed' as me traces rm "$WEB_ID"
+check "it is unpinned" says '^1 trace unpinned' as me traces unpin "$WEB_ID"
+check "and removed" says '^1 trace removed' as me traces rm "$WEB_ID"
 check "once" exits_with 1 as me traces rm "$WEB_ID"
 check "it is not found any more" says 'no trace is selected' as me traces get "$WEB_ID" -o "$WORK/none.pftrace"
 check "and nothing is missing: it was stored" says 'nothing missing' as me traces missing
@@ -172,6 +187,48 @@ check "which is shown" says 'night of me: continuous, generation [0-9]+, paused'
 check "and resumed" as me order resume night
 check "it is removed" as me order rm night
 check "and not there any more" says 'no such order' as me order rm night
+
+# ---- another codec, none, and a host that sends bombs
+once() { # once NAME COMPRESSION: at the second host
+    printf 'name: "%s"\nselect { label: "role=db" }\nonce { duration_ms: 3000 }\ncompression: %s\n' "$1" "$2"
+    printf 'config { buffers { size_kb: 4096 } data_sources { config { name: "%s" } } }\n' "$EXAMPLE_SOURCE"
+}
+for codec in DEFLATE NONE; do
+    once "$codec" "$codec" >"$WORK/once.pbtx"
+    check "an order chooses $codec" as me order put "$WORK/once.pbtx"
+    check "its trace is found" wait_for 120 has_traces me 1 --order "$codec"
+    FILE=$(find "$WORK/store/v1" -name "$(ids me --order "$codec" | head -n 1).pftrace")
+    want=$(tr '[:upper:]' '[:lower:]' <<<"$codec")
+    check "it is stored so" $CHECK "$FILE" --min-packets 10 --compressed "$want"
+    check "and fetched" as me traces get --order "$codec" --whole -o "$WORK/$codec.pftrace"
+    check "and has every packet" test "$(values "$WORK/$codec.pftrace")" = "$(values "$FILE")"
+    as me order rm "$codec"
+done
+once bomb ZSTD | sed 's/^once.*/continuous { segment_ms: 600000 }/' >"$WORK/bomb.pbtx"
+check "an order for a long segment is put" as me order put "$WORK/bomb.pbtx"
+is_recording() { [ -n "$(find "$WORK/spool-db1" -name '*.pftrace.000001' -size +20k)" ]; }
+check "it is recorded" wait_for 60 is_recording
+kill -9 "$AGENT_PID"
+has_ended() { grep -q '"reason":"end"' "$WORK"/spool-db1/*.pftrace.index; }
+check "without its agent the session ends" wait_for 60 has_ended
+python3 -B - "$ROOT/tests/support" "$WORK"/spool-db1/*.pftrace.000001 <<'END'
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+from service_peers import field
+lib = ctypes.CDLL("libzstd.so.1")
+lib.ZSTD_compress.restype = ctypes.c_size_t
+size, out = 60 << 20, ctypes.create_string_buffer(1 << 20)
+length = lib.ZSTD_compress(out, ctypes.c_size_t(len(out)), bytes(size), ctypes.c_size_t(size), 1)
+open(sys.argv[2], "ab").write(200 * field(1, field(133, out.raw[:length])))  # 12 GB
+END
+start_agent db1 --segments-dir "$WORK/spool-db1" --label "role=db"
+check "what the host adds to a segment is stored with it" wait_for 120 has_traces me 1 --order bomb
+as me order rm bomb
+mapfile -t BOMBS < <(ids me --order bomb)
+get_bomb() { as me traces get "${BOMBS[@]}" --whole -o "$WORK/bomb.pftrace" >"$WORK/bomb.txt" 2>&1; }
+check "a segment that holds far more than its bytes tell is left there" exits_with 3 get_bomb
+check "which is said" grep -q '[1-9] unreadable' "$WORK/bomb.txt"
+check "what was before it is there" $CHECK "$WORK/bomb.pftrace" --min-packets 10
 
 # ---- another policy, another life
 set_policy "data_source: \"none\""

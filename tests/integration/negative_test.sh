@@ -130,7 +130,7 @@ tap_claims "${ABUSE[@]}" hog "$RELAY" "$WORK/pki" operator-eve operator-me one "
 check "after a host that stood still all is well" wait_for 10 unhurt
 tap_claims "${ABUSE[@]}" rest "$RELAY" "$WORK/pki" operator-eve operator-me one
 check "after streams that were not read all is well" wait_for 10 unhurt
-tap_claims "${ABUSE[@]}" unread "$RELAY" "$WORK/pki" operator-eve operator-me two "$MEETING_PID" $((32768 + GROWTH_KIB))
+tap_claims "${ABUSE[@]}" unread "$RELAY" "$WORK/pki" operator-eve operator-me two "$MEETING_PID" $((32768 + 2 * GROWTH_KIB)) # of 64 MiB half; the rest is the allocator's
 check "after an operator who read nothing all is well" wait_for 20 unhurt
 coproc LORIS { "${ABUSE[@]}" loris "$RELAY" "$WORK/pki" operator-eve 2>&1; }
 read -r -t 60 line <&"${LORIS[0]}"

@@ -142,6 +142,26 @@ check "each host still ran the other order once" has_runs once 1
 index rm ann again
 index rm ann once
 
+# ---- more orders than the agent may have sessions at a service
+fill() {
+    local n
+    for n in 1 2 3 4 5 6; do order "many$n" '' 'continuous { segment_ms: 5000 segment_bytes: 1048576 }' || return; done
+}
+waiting() { # at the first host, for a session
+    local n
+    for n in 1 2 3 4 5 6; do
+        ! state_is "many$n" 'one WAITING .*has 5 sessions already, the most a user may have' || echo "many$n"
+    done
+}
+running() { for n in 1 2 3 4 5 6; do ! state_is "many$n" 'one RUNNING' || echo "many$n"; done; }
+is_full() { [ "$(waiting | wc -l)" -eq 1 ] && [ "$(running | wc -l)" -eq 5 ]; }
+check "six orders are put" fill
+check "five run, and the index says why the sixth waits" wait_for 120 is_full
+WAITS=$(waiting)
+index rm ann "$(running | head -n 1)"
+check "when one is removed, that one runs" wait_for 180 state_is "$WAITS" 'one RUNNING'
+for n in 1 2 3 4 5 6; do index rm ann "many$n"; done 2>/dev/null
+
 # ---- a schedule: one of the two in each round
 check "an order with a schedule is put" \
     order often '' 'schedule { every_ms: 10000 duration_ms: 3000 hosts_count: 1 segment_bytes: 1048576 }'

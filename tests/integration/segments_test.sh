@@ -61,10 +61,10 @@ check "and counted" is_above perfleet_agent_segments_released_total 1
 opens_alone() {
     local file
     for file in "$WORK"/pulled/*.pftrace; do
-        $CHECK "$file" --min-packets 1 || return
+        $CHECK "$file" --min-packets 1 --compressed zstd || return
     done
 }
-check "each opens alone" opens_alone
+check "each opens alone, and is compressed" opens_alone
 for who in AGENT SERVICE AGENT; do
     pid=${who}_PID
     kill -9 "${!pid}"

@@ -38,12 +38,13 @@ check "the disk is full" fill
 check "the order waits, and says why" wait_for 60 order_is web waiting 'disk of the segments is full'
 check "the ring runs on" order_is ring running ''
 check "a trigger is raised" raise boom
-is_skipped() { order_is ring running 'skipped=[1-9]'; }
-check "its copy has no room, which is counted" wait_for 60 is_skipped
+check "its copy has no room, and the agent says so" \
+    wait_for 60 grep -q 'order-copy-failed: .*trigger=boom .*disk of the segments is full' "$WORK/agent-one.log"
 check "the service answers" "$BIN/perfleet" query --host "unix:$PERFETTO_CONSUMER_SOCK_NAME" --json
 check "neither has ended" eval 'is_alive $SERVICE_PID && is_alive $AGENT_PID'
 rm "$WORK/spool.mnt/filler"
 check "with room the order runs again" wait_for 90 order_is web running ''
+check "the copy is a gap that tells its trigger" wait_for 90 has_trigger 'gap-1 disk_full' boom
 BEFORE=$(spool list | grep -c bytes=)
 check "and has new segments" wait_for 90 has_segments $((BEFORE + 2))
 copies() { raise boom && has_trigger bytes= boom; }

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(csource.ROOT, "tests", "support"))
 import doc_commands as docs  # noqa: E402
 
 MACHINES = {"desk", "meet1", "web1", "web2", "lab1", "box"}
-NAMES = r"perfleet(?:d|-(?:agent|relay|probes|example|pki))?"
+NAMES = r"perfleet(?:d|-(?:agent|relay|probes|example|pki|collector|keep|trigger))?"
 PROGRAM = re.compile(r"(?<![\w./-])(?<!-n )(%s)(?![\w.@-])((?: [^`;&|()<>]*)?)" % NAMES)
 IN_TREE = re.compile(r"(?<![\w./-])((?:deploy|tests)/[\w./-]+)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")

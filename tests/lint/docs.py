@@ -9,7 +9,7 @@ test or a symbol that the repository does not have (doc_names.py). `--self-test`
 found.
 
 A promise is a list item that begins with its id in bold (**H1**); **Warning.** promises nothing.
-tests/promises.tsv has its tests, a line `ID TAB TEST` each: a unit test's function, a fuzz target (x_fuzz),
+tests/promises.tsv has its tests (tests/gotchas.tsv those of gotchas), a line `ID TAB TEST` each: a unit test's function, a fuzz target (x_fuzz),
 an attack of tests/hostile (module.name), or a claim ("x_test.sh: its words", as they stand in
 tests/integration or tests/support).
 """
@@ -24,7 +24,7 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 FENCED = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.M | re.S)
 HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 GOTCHA = re.compile(r"^(\d+)\. ", re.M)
-TESTED = re.compile(r"^\| (\d+) \| ([^|]+?) \|", re.M)
+GOTCHAS = "tests/gotchas.tsv"
 PROMISE = re.compile(r"^- .*(?:\n  .*)*", re.M)
 PROMISE_ID = re.compile(r"- \*\*(?:([A-Z]\d+)|Warning\.)\*\* \S")
 PROMISES = "tests/promises.tsv"
@@ -38,7 +38,8 @@ ADR_STATUS = re.compile(r"(accepted|replaced by \d+)"
                         r"(; replace(s|s in part|d in part by) \d+(, \d+)*)*$")
 ADR_CHAPTERS = (["Context", "Decision", "Consequences"],
                 ["Context", "Decision", "Considered", "Consequences"])
-ADR_ENTRY = re.compile(r"^- \[(\d+)\]\(([^)]+)\) \*\*(.+?)\*\* \((.+?)\): \S")
+ADR_ROW = re.compile(r"^\| \[.*", re.M)
+ADR_ENTRY = re.compile(r"\| \[(\d+)\]\(([^)]+)\) \| ([^|]+?) \| ([^|]+?) \| [^| ][^|]* \|$")
 ADR_FORM = ("begin with '# NUMBER Title', an empty line, 'Status: accepted.' (or 'replaced by N', "
             "'accepted; replaces N', 'accepted; replaced in part by N'), then the chapters "
             "'## Context', '## Decision', '## Considered' (if there is something), "
@@ -83,16 +84,28 @@ def limits(name, text, sources):
                 yield f"{name}: no share of one user: {row[1].strip()}"
 
 
-def gotchas(name, text, sources):
-    tested = dict(TESTED.findall(text))
-    for number in GOTCHA.findall(text):
-        if number not in tested:
-            yield f"{name}: gotcha {number} has no test"
-    for number, tests in tested.items():
-        for test in re.findall(r"`([^`]+)`", tests):
-            if f"static void {test}(" not in sources and not os.path.exists(
-                    os.path.join(csource.ROOT, "tests", "integration", test)):
-                yield f"{name}: there is no test {test} (gotcha {number})"
+def gotchas(name, text, sources, table):
+    """`table`: the text of tests/gotchas.tsv."""
+    tests, numbers = tests_of(table), GOTCHA.findall(text)
+    for number in numbers:
+        if number not in tests:
+            yield f"{name}: {GOTCHAS} names no test of {number}"
+    for number, named in tests.items():
+        if number not in numbers:
+            yield f"{GOTCHAS}: {name} has no gotcha {number}"
+        for test in named:
+            if f"static void {test}(" not in sources and not read_test("integration", test):
+                yield f"{GOTCHAS}: there is no test {test} (gotcha {number})"
+
+
+def tests_of(table):
+    """What a table of tests names: id to tests."""
+    tests = {}
+    for row in table.split("\n"):
+        if row and not row.startswith("#"):
+            key, _, test = row.partition("\t")
+            tests.setdefault(key, []).append(test)
+    return tests
 
 
 def read_test(*parts):
@@ -118,11 +131,7 @@ def is_test(test, sources):
 
 def promises(name, text, sources, table):
     """`table`: the text of tests/promises.tsv."""
-    tests, seen = {}, set()
-    for row in table.split("\n"):
-        if row and not row.startswith("#"):
-            promise, _, test = row.partition("\t")
-            tests.setdefault(promise, []).append(test)
+    tests, seen = tests_of(table), set()
     for item in PROMISE.findall(text):
         head = PROMISE_ID.match(item)
         if head is None:
@@ -178,18 +187,18 @@ def decisions(texts):
                                 f"write 'replaced{part} by {newer}' in {older} and "
                                 f"'replaces{part} {older}' in {newer}")
     entries = {}
-    for item in PROMISE.findall(texts.get(ADR_INDEX, "")):
-        entry = ADR_ENTRY.match(" ".join(item.split()))
+    for item in ADR_ROW.findall(texts.get(ADR_INDEX, "")):
+        entry = ADR_ENTRY.match(item)
         if entry is None or entry.group(1) in entries:
-            problems.append(f"{ADR_INDEX}: write once '- [NUMBER](FILE) **Title** (status): "
-                            f"what holds today.': {item[:60]}")
+            problems.append(f"{ADR_INDEX}: write once '| [NUMBER](FILE) | Title | status | "
+                            f"what holds today |': {item[:60]}")
         else:
             entries[entry.group(1)] = entry.groups()
     for number, (name, title, status) in heads.items():
         want = (number, os.path.basename(name), title, status)
         if title and entries.get(number) != want:
             problems.append(f"{name}: not in {ADR_INDEX} as it is: write there "
-                            f"'- [{want[0]}]({want[1]}) **{title}** ({status}): what holds today.'")
+                            f"'| [{want[0]}]({want[1]}) | {title} | {status} | what holds today |'")
     return problems + [f"{ADR_INDEX}: there is no decision {n}: take the entry out"
                        for n in entries if n not in heads]
 
@@ -197,7 +206,7 @@ def decisions(texts):
 def check(name, text, sources, table=""):
     problems = list(links(name, text))
     if name == "docs/abi/gotchas.md":
-        problems += gotchas(name, text, sources)
+        problems += gotchas(name, text, sources, table)
     if name == "docs/security.md":
         problems += promises(name, text, sources, table)
     if name == "docs/limits.md":
@@ -212,7 +221,7 @@ def adr_cases():
             f"\n## {c}\n\nx\n" for c in chapters.split())
 
     def entry(number, status="accepted", title="T"):
-        return f"- [{number}](000{number}-x.md) **{title} {number}**\n  ({status}): x.\n"
+        return f"| [{number}](000{number}-x.md) | {title} {number} | {status} | x |\n"
 
     def tree(index, *texts):
         return {ADR_INDEX: index, **{f"docs/adr/000{n}-x.md": t for n, t in enumerate(texts, 1)}}
@@ -221,7 +230,7 @@ def adr_cases():
     both = entry(1, "replaced by 2") + entry(2, "accepted; replaces 1")
     bad = [tree("", one), tree(entry(1) + entry(1), one), tree(entry(1) + entry(2), one),
            tree(entry(1, title="U"), one), tree(entry(1, "replaced by 2"), one),
-           tree(entry(1).replace("x.\n", "\n"), one), tree(entry(1), adr(2, "accepted")),
+           tree(entry(1).replace("| x |", "| |"), one), tree(entry(1), adr(2, "accepted")),
            tree(entry(1), one.replace("Status: accepted.", "**Status.** Accepted.")),
            tree(entry(1, "proposed"), adr(1, "proposed")),
            tree(entry(1), adr(1, "accepted", "Decision")),
@@ -243,8 +252,7 @@ def self_test():
     code = "#define PFL_A 3u /* x */\n#define PFL_B (1u << 20)\nstatic void it_is(void **state)\n"
     bad = [("README.md", "[x](no/such.md)"), ("README.md", "[x](docs/style.md#no-such)"),
            ("README.md", "# A\n[x](#b)"), ("docs/limits.md", "| `PFL_A` = 4u |"),
-           ("docs/limits.md", "| `PFL_C` = 3u |"), ("docs/abi/gotchas.md", "1. x\n\n| 2 | `it_is` |"),
-           ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is_not` |"),
+           ("docs/limits.md", "| `PFL_C` = 3u |"), ("docs/abi/gotchas.md", "1. x"),
            ("docs/security.md", "- x\n  y")]
     bad += [("docs/limits.md", "| what | value | in |\n|---|---|---|\n| x | 1 | y |"),
             ("docs/limits.md", "| what | value | share of one user |\n|-|-|-|\n| x | 1 | |")]
@@ -252,7 +260,6 @@ def self_test():
             ("README.md", "[x](LICENSE) [y](https://x.y/z#a) [z](docs/style.md#2-names)"),
             ("README.md", "# A b, `c`!\n[x](#a-b-c)"),
             ("docs/limits.md", "| `PFL_A` = 3u | `PFL_B` = (1u << 20) |"),
-            ("docs/abi/gotchas.md", "1. x\n\n| 1 | `it_is`, `stock_test.sh` |"),
             ("docs/security.md", "- **Warning.** x.")]
     item = "- **A1** x\n  y"
     tables = [(item, ""), (item, "A1\tit_is_not"), (item + "\n- **A1** z", "A1\tit_is"),
@@ -263,6 +270,10 @@ def self_test():
     wrong = [t for n, t in bad if not check(n, t, code)] + [t for n, t in good if check(n, t, code)]
     wrong += [t for n, t in tables if not check("docs/security.md", n, code, t)]
     wrong += list(check("docs/security.md", item, code, table))
+    facts = ["2\tit_is", "1\tit_is\n2\tit_is", "1\tit_is_not", "1\tno_such_test.sh"]
+    wrong += [f for f in facts if not check("docs/abi/gotchas.md", "1. x", code, f)]
+    wrong += list(check("docs/abi/gotchas.md", "1. x", code, "# x\n1\tit_is\n1\tstock_test.sh\n"))
+    tables += facts
     adr_bad, adr_good = adr_cases()
     wrong += [t for t in adr_bad if not decisions(t)] + [t for t in adr_good if decisions(t)]
     names_wrong, names_count = doc_names.self_test()
@@ -280,7 +291,9 @@ if __name__ == "__main__":
     SOURCES = "\n".join(csource.read(n) for n in csource.files(".c", ".h"))
     NAMES = csource.files(".md")
     TEXTS = {n: csource.read(n) for n in NAMES}
-    PROBLEMS = [p for n in NAMES for p in check(n, TEXTS[n], SOURCES, csource.read(PROMISES))]
+    TABLES = {"docs/abi/gotchas.md": GOTCHAS, "docs/security.md": PROMISES}
+    PROBLEMS = [p for n in NAMES
+                for p in check(n, TEXTS[n], SOURCES, csource.read(TABLES[n]) if n in TABLES else "")]
     PROBLEMS += decisions({n: t for n, t in TEXTS.items() if n.startswith("docs/adr/")})
     TREE = doc_names.of_repository()
     PROBLEMS += [p for n in NAMES for p in doc_names.missing(n, TEXTS[n], TREE)]

@@ -20,7 +20,7 @@ ALLOWED = {
     "base": ((), ()),
     "base/io": (("base",), ("uv", "mbedtls", "openssl")),
     "base/sandbox": (("base",), ("seccomp",)),
-    "proto": (("base",), ("protobuf-c", "nghttp2", "zstd")),
+    "proto": (("base",), ("protobuf-c", "nghttp2", "libdeflate", "zstd")),
     "settings": (("base", "proto"), ("protobuf-c",)),
     "producer": (("abi", "base", "fields"), ()),
     "service": (("abi", "proto", "settings", "base", "base/io", "base/sandbox"),

@@ -14,8 +14,8 @@ import sys
 
 import csource
 
-# Built only where Debian's liblttng-ust-dev is installed.
-OPTIONAL = {"tests/bench/lttng/bench_lttng.c"}
+# Built only where Debian's liblttng-ust-dev is installed; only under ThreadSanitizer.
+OPTIONAL = {"tests/bench/lttng/bench_lttng.c", "tests/support/seen_close.c"}
 # Unit tests of more than one source, and why.
 OF_SEVERAL = {
     "tests/unit/collector/pull/pull_kill_test.c": "a visit with the store and the index, killed at any step",

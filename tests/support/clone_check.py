@@ -12,6 +12,7 @@ import time
 import traceback
 
 import config_text
+import unpacked
 from service_peers import Consumer, field, fields
 
 FOR_TESTING, SEQUENCE, CONFIG, UUID, STATS, EVENT = 900, 10, 33, 89, 35, 69
@@ -140,6 +141,20 @@ def a_ring_is_cloned_by_name(world):
         clone, reply = world.clone(field(4, "ring"))
         assert reply.get(1), reply.get(2)
         assert_rising(numbers_of(clone.packets()))
+        clone.close()
+    source.close()
+
+
+def a_clone_is_compressed_if_that_is_asked_for(world):
+    source, session = world.start("buffers { size_kb: 16384 } compression { zstd { } } " + SOURCE)
+    wait_until_written(source, 20000)
+    for asks in (0, 1):
+        clone, reply = world.clone(field(1, session) + field(50001, asks))
+        assert reply.get(1), reply.get(2)
+        packets = clone.packets()
+        assert (count(packets, unpacked.ZSTD) != 0) == bool(asks)
+        plain, _ = unpacked.unpack(b"".join(field(1, packet) for packet in packets))
+        assert_rising(numbers_of(packets_in(plain)), 100)
         clone.close()
     source.close()
 
@@ -281,6 +296,7 @@ def what_a_buffer_has_before_the_clone_can_be_left_out(world):
 
 
 CLAIMS = [a_clone_has_what_its_source_has_which_goes_on, a_ring_is_cloned_by_name,
+          a_clone_is_compressed_if_that_is_asked_for,
           a_session_that_writes_is_cloned_whole_file_and_buffers,
           without_a_descriptor_a_session_that_writes_is_not_cloned,
           a_file_that_cannot_be_read_is_not_cloned_and_is_not_hurt,

@@ -205,6 +205,8 @@ class Run:
             wait_until(lambda: gate.reached.is_set() or process.poll() is not None, "the phase")
             if self.other:
                 wait_until(self.other.reached.is_set, "the phase of the other host")
+            if (self.case.command, self.case.phase) == ("read", "freeing"):
+                wait_until(lambda: "one" not in self.world.sessions(self.name), "the other host freed it")
             if (self.case.command, self.case.phase, event) == ("record", "starting", "Ctrl-C"):
                 wait_until(lambda: self.has_data(self.world.hosts()[:2]), "data of the first host")
         elif self.case.phase == "recording":

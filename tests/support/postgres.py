@@ -14,15 +14,27 @@ from fleet import wait_until
 class Postgres:
     """`where` is what perfleet-collector's --index takes, None if it is not wanted; `is_there`: it is installed."""
 
-    def __init__(self, is_wanted=True):
+    def __init__(self, is_wanted=True, options=()):
         bins = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))
         self.is_there = bool(bins)
         self.bin = bins[-1] if bins else None
-        self.is_wanted, self.where, self.server, self.dir = is_wanted, None, None, None
+        self.is_wanted, self.where, self.server, self.dir, self.who = is_wanted, None, None, None, {}
+        self.options = options  # of the server
 
     def run(self, *words):
         return subprocess.run([self.bin / "psql", "-q", "-h", self.dir, "-U", "me", "-d", "postgres", "-c", *words],
                               capture_output=True, check=False).returncode == 0
+
+    def rows(self, sql):
+        """What a question answers, a line each."""
+        done = subprocess.run([self.bin / "psql", "-X", "-A", "-t", "-q", "-h", self.dir, "-U", "me", "-d", "fleet", "-c", sql],
+                              capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    def launch(self):
+        """Does not wait for it. Of one that was killed the other processes end by themselves; before that it ends at once."""
+        self.server = subprocess.Popen([self.bin / "postgres", "-D", self.dir / "data", "-k", self.dir, "-h", "", *self.options],
+                                       **self.who)
 
     def make_database(self, name):
         """An empty one: its `where`."""
@@ -33,16 +45,15 @@ class Postgres:
     def __enter__(self):
         if not self.is_wanted or not self.is_there:
             return self
-        self.dir, who = pathlib.Path(tempfile.mkdtemp(prefix="pfl.pg.", dir="/tmp")), {}
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="pfl.pg.", dir="/tmp"))
+        self.dir.chmod(0o711)  # a collector connects again without the capabilities of root
+        self.who = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.dir}
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")
             os.chown(self.dir, user.pw_uid, user.pw_gid)
-            who = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.dir}
-        subprocess.run([self.bin / "initdb", "-D", self.dir / "data", "-A", "trust", "-U", "me", "-N"], check=True,
-                       **quiet, **who)
-        self.server = subprocess.Popen([self.bin / "postgres", "-D", self.dir / "data", "-k", self.dir, "-h", ""],
-                                       **quiet, **who)
+            self.who |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        subprocess.run([self.bin / "initdb", "-D", self.dir / "data", "-A", "trust", "-U", "me", "-N"], check=True, **self.who)
+        self.launch()
         wait_until(lambda: self.run("SELECT 1"), "no PostgreSQL")
         self.where = self.make_database("fleet")
         return self

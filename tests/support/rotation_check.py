@@ -9,33 +9,25 @@ import os
 import sys
 import time
 import traceback
-import zlib
 
 import config_text
+import unpacked
 from clone_check import CONFIG, SOURCE, UUID, assert_rising, count, end, numbers_of, read
-from service_peers import Consumer, field, fields
+from service_peers import Consumer, Producer, field, fields
 
-COMPRESSED = 50
 SEGMENT_MS = 1000
 
 
 def expand(packets):
     """The packets with those inside the compressed ones."""
-    out = []
-    for packet in packets:
-        parts = dict(fields(packet))
-        if COMPRESSED in parts:
-            out += [value for _, value in fields(zlib.decompress(parts[COMPRESSED]))]
-        else:
-            out.append(packet)
-    return out
+    return [value for _, value in fields(unpacked.unpack(b"".join(field(1, packet) for packet in packets))[0])]
 
 
-def record(path, folder, extra):
+def record(path, folder, extra, period_ms=200):
     name = os.path.join(folder, "segments.%d" % len(glob.glob(folder + "/*.index")))
     config = config_text.encode(
-        'buffers { size_kb: 16384 } write_into_file: true file_write_period_ms: 200 '
-        'output_path: "%s" %s %s' % (name, SOURCE, extra))
+        'buffers { size_kb: 16384 } write_into_file: true file_write_period_ms: %d '
+        'output_path: "%s" %s %s' % (period_ms, name, SOURCE, extra))
     consumer = Consumer(path)
     why = consumer.enable(config + field(50001, field(2, SEGMENT_MS)))
     assert why is None, why
@@ -64,17 +56,40 @@ def segments_have_every_packet_once(path, folder):
     look_at(*record(path, folder, ""))
 
 
-def compressed_segments_have_every_packet_once(path, folder):
-    segments, lines = record(path, folder, "compression { deflate { } }")
-    for packets in segments:
-        assert count(packets, COMPRESSED) >= 1, "nothing is compressed"
+def look_at_compressed(segments, lines, number):
     look_at(segments, lines)
+    for packets in segments:
+        assert count(packets, number) >= 1, "nothing is compressed"
     everything = sum(len(expand(packets)) for packets in segments)
-    outside = sum(len(packets) - count(packets, COMPRESSED) for packets in segments)
+    outside = sum(len(packets) - count(packets, number) for packets in segments)
     assert outside * 2 < everything, "%d of %d packets are not compressed" % (outside, everything)
 
 
-CLAIMS = [segments_have_every_packet_once, compressed_segments_have_every_packet_once]
+def compressed_segments_have_every_packet_once(path, folder):
+    look_at_compressed(*record(path, folder, "compression { deflate { } }"), unpacked.DEFLATE)
+
+
+def so_have_those_that_are_no_longer_than_a_write_period(path, folder):
+    """Each write is a cut."""
+    look_at_compressed(*record(path, folder, "compression { zstd { } }", SEGMENT_MS), unpacked.ZSTD)
+
+
+
+def a_producer_that_does_not_flush_leaves_segments_that_open_alone(path, folder):
+    """Each cut waits for it longer than for several write periods, while the others have cleared their state."""
+    late = Producer(os.environ["PERFETTO_PRODUCER_SOCK_NAME"], "late", ["com.example.late"])
+    sources = ('data_sources { config { name: "com.example.late" } } data_sources { config { name: "track_event" } } '
+               'flush_timeout_ms: 1000 ')
+    try:
+        look_at(*record(path, folder, sources))
+        look_at_compressed(*record(path, folder, sources + "compression { deflate { } }"), unpacked.DEFLATE)
+    finally:
+        late.close()
+
+
+CLAIMS = [segments_have_every_packet_once, compressed_segments_have_every_packet_once,
+          so_have_those_that_are_no_longer_than_a_write_period,
+          a_producer_that_does_not_flush_leaves_segments_that_open_alone]
 
 
 def main(path, folder):

@@ -15,12 +15,17 @@ makes the exit code 1 when it does not hold (that every packet parses is always 
   --lossless            no packet is marked with previous_packet_dropped
   --min-packets N       every machine has at least N packets from producers
   --min-track-events N  at least N track events in all
+  --compressed CODECS   what is compressed in the file is so by these ("deflate", "zstd", "deflate,zstd",
+                        or "none"); all checks are of the packets inside
   --ordered             seq_value never falls on a sequence (for rings that were overwritten)
 """
 import argparse
 import collections
 import json
 import sys
+import zlib
+
+import unpacked
 
 TRACK_EVENT, CLOCK_SNAPSHOT, SEQUENCE, STATS, DROPPED, SYSTEM_INFO = 11, 6, 10, 35, 42, 45
 PID, MACHINE, REMOTE_CLOCK_SYNC, FOR_TESTING = 79, 98, 107, 900
@@ -237,12 +242,14 @@ def main():
     for option in ("--machines", "--min-packets", "--min-track-events"):
         parser.add_argument(option, type=int)
     parser.add_argument("--test-sequences")
+    parser.add_argument("--compressed")
     args = parser.parse_args()
     with open(args.file, "rb") as f:
         data = f.read()
     try:
-        trace = Trace(data)
-    except Malformed as why:
+        plain, codecs = unpacked.unpack(data)
+        trace = Trace(plain)
+    except (Malformed, ValueError, zlib.error) as why:
         print(f"{args.file}: malformed: {why}")
         return 1
     summary = trace.summary()
@@ -253,6 +260,8 @@ def main():
         for number, m in summary["machines"].items():
             print(f"  machine {number} " + " ".join(f"{k}={v!r}" for k, v in m.items()))
     problems = judge(trace, args)
+    if args.compressed is not None and args.compressed != (",".join(sorted(codecs)) or "none"):
+        problems.append(f"compressed by {sorted(codecs)}, expected {args.compressed}")
     for p in problems:
         print(f"{args.file}: {p}", file=sys.stderr)
     return 1 if problems or not trace.packets else 0

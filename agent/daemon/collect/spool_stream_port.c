@@ -2,11 +2,11 @@
 /*
  * A collector's stream: see spool_stream_port.h.
  *
- * Happy path: a frame is a request; orders are answered at once, lists, reads and releases when the
- * disk has done them. A read is answered in parts; the next part is read when the peer has taken
- * the ones before. Failures: a request that makes no sense is answered 400, too many 429; a frame
- * that is none, or answers that nobody takes, end the stream. Ownership: a stream until its HTTP/2
- * stream closes; requests until they are answered. Limits: those of the header.
+ * Happy path: a frame is a request; each is answered when the disk has done it. A read is answered
+ * in parts; the next part is read when the peer has taken the ones before. Failures: a request that
+ * makes no sense is answered 400, too many 429; a frame that is none, or answers that nobody takes,
+ * end the stream. Ownership: a stream until its HTTP/2 stream closes; requests until they are
+ * answered. Limits: those of the header.
  */
 #include "agent/daemon/collect/spool_stream_port.h"
 
@@ -25,7 +25,7 @@
 struct stream {
     struct pfl_list node;
     struct pfl_spool_streams *streams;
-    struct pfl_h2_stream *leg; /* borrowed until its on_closed */
+    struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed */
     struct pfl_frame_reader reader;
     struct pfl_buf out;
     struct pfl_list requests;
@@ -42,7 +42,8 @@ struct stream {
 struct request {
     struct pfl_list node;
     struct stream *stream;
-    struct pfl_segments_op *op; /* NULL: none now */
+    struct pfl_segments_op *op;  /* NULL: none now */
+    struct pfl_order_keep *keep; /* of an order that is put; else NULL */
     uint32_t id;
     bool is_read;
     struct pfl_segment_entry what;
@@ -50,12 +51,12 @@ struct request {
     uint64_t left;
 };
 
-static void break_off(struct stream *s, enum pfl_h2_code code)
+static void reset_stream(struct stream *s, enum pfl_h2_code code)
 {
     if (s->is_broken)
         return;
     s->is_broken = true;
-    pfl_h2_stream_reset(s->leg, code);
+    pfl_h2_stream_reset(s->h2_stream, code);
 }
 
 /* ---- answers ---- */
@@ -63,9 +64,9 @@ static void break_off(struct stream *s, enum pfl_h2_code code)
 static void send_reply(struct stream *s, const Perfleet__SpoolReply *reply)
 {
     if (pfl_frame_write(&reply->base, &s->out) != 0)
-        break_off(s, PFL_H2_CALM);
+        reset_stream(s, PFL_H2_CALM);
     else
-        pfl_h2_stream_wake(s->leg);
+        pfl_h2_stream_wake(s->h2_stream);
 }
 
 static void answer(struct stream *s, uint32_t id, unsigned status, const char *why)
@@ -118,6 +119,8 @@ static void end_request(struct request *r)
 {
     if (r->op != NULL)
         pfl_segments_cancel(r->op);
+    if (r->keep != NULL)
+        pfl_order_keep_cancel(r->keep);
     pfl_list_remove(&r->node);
     r->stream->requests_len--;
     pfl_mem_free(r);
@@ -160,9 +163,9 @@ static void send_raw(struct stream *s, const struct pfl_buf *message)
     pfl_writer_u32(&w, (uint32_t)message->len);
     if (pfl_buf_append(&s->out, prefix, sizeof(prefix)) != 0 ||
         pfl_buf_append(&s->out, pfl_buf_get(message).data, message->len) != 0)
-        break_off(s, PFL_H2_CALM);
+        reset_stream(s, PFL_H2_CALM);
     else
-        pfl_h2_stream_wake(s->leg);
+        pfl_h2_stream_wake(s->h2_stream);
 }
 
 static void on_listed(void *user, const struct pfl_segments_result *result)
@@ -226,7 +229,7 @@ static void on_read(void *user, const struct pfl_segments_result *result)
 static void read_on(struct request *r)
 {
     struct stream *s = r->stream;
-    struct pfl_segments_ask ask = {
+    struct pfl_segments_request ask = {
         .collector = s->collector,
         .what = r->what,
         .offset = r->offset,
@@ -254,7 +257,7 @@ static bool copy_id(const char *text_untrusted, struct pfl_segment_entry *what)
 static void list_segments(struct stream *s, uint32_t id,
                           const Perfleet__SpoolRequest__ListSegments *q)
 {
-    struct pfl_segments_ask ask = {
+    struct pfl_segments_request ask = {
         .collector = s->collector, .is_newest_first = q->newest_first, .done = on_listed};
     struct request *r;
 
@@ -299,7 +302,7 @@ static void read_segment(struct stream *s, uint32_t id,
 static void release_segment(struct stream *s, uint32_t id,
                             const Perfleet__SpoolRequest__ReleaseSegment *q)
 {
-    struct pfl_segments_ask ask = {.collector = s->collector, .done = on_released};
+    struct pfl_segments_request ask = {.collector = s->collector, .done = on_released};
     bool is_gap = q->gap_last != 0;
     struct request *r;
 
@@ -333,7 +336,7 @@ static int copy_text(const char *text, char **ret_copy)
 }
 
 /* Who ordered, and what that one may, is what the relay says: nothing of it is the message's. */
-static int sign(const struct stream *s, Perfleet__HostOrder *order)
+static int set_orderer(const struct stream *s, Perfleet__HostOrder *order)
 {
     struct pfl_span role = pfl_buf_get(&s->role);
 
@@ -359,22 +362,45 @@ static int sign(const struct stream *s, Perfleet__HostOrder *order)
                : 0;
 }
 
+static void on_order_kept(void *user, int rc, const char *why)
+{
+    struct request *r = user;
+
+    r->keep = NULL;
+    answer_code(r->stream, r->id, rc, why);
+    end_request(r);
+}
+
+/* Takes `order`. */
+static int submit_order(struct request *r, Perfleet__HostOrder *order, char *ret_why)
+{
+    struct pfl_order_answer answer = {.done = on_order_kept, .user = r};
+
+    return pfl_orders_put(r->stream->streams->orders, order, &answer, ret_why, &r->keep);
+}
+
 static void put_order(struct stream *s, uint32_t id, Perfleet__SpoolRequest *request)
 {
     char why[PFL_ORDER_REASON_BYTES] = "";
     Perfleet__HostOrder *order = request->put_order;
+    struct request *r;
     int rc;
 
     if (!s->is_for_orderer) {
         answer(s, id, 403, "this stream is for no orderer (perfleet-for): it takes no orders");
         return;
     }
-    rc = sign(s, order);
+    r = add_request(s, id);
+    rc = r != NULL ? set_orderer(s, order) : PFL_ENOMEM;
     if (rc == 0) {
         request->put_order = NULL;
-        rc = pfl_orders_put(s->streams->orders, order, why);
+        rc = submit_order(r, order, why);
     }
+    if (rc == 0)
+        return;
     answer_code(s, id, rc, why);
+    if (r != NULL)
+        end_request(r);
 }
 
 static void remove_order(struct stream *s, uint32_t id, const Perfleet__SpoolRequest__OrderName *q)
@@ -392,7 +418,7 @@ static void remove_order(struct stream *s, uint32_t id, const Perfleet__SpoolReq
     answer_code(s, id, rc,
                 rc == PFL_ENOENT   ? "there is no such order"
                 : rc == PFL_EINVAL ? "the order has no name"
-                : rc != 0          ? "it is another's order"
+                : rc == PFL_EPERM  ? "it is another's order"
                                    : "");
 }
 
@@ -467,9 +493,9 @@ static void on_data(void *user, struct pfl_span data)
 {
     struct stream *s = user;
 
-    pfl_h2_stream_credit(s->leg, (uint32_t)data.len);
+    pfl_h2_stream_credit(s->h2_stream, (uint32_t)data.len);
     if (!s->is_broken && pfl_frame_reader_feed(&s->reader, data, on_frame, s) != 0)
-        break_off(s, PFL_H2_PROTOCOL_ERROR);
+        reset_stream(s, PFL_H2_PROTOCOL_ERROR);
 }
 
 static void on_end(void *user)
@@ -477,7 +503,7 @@ static void on_end(void *user)
     struct stream *s = user;
 
     s->is_ended = true;
-    pfl_h2_stream_wake(s->leg);
+    pfl_h2_stream_wake(s->h2_stream);
 }
 
 static size_t on_pull(void *user, uint8_t *dst, size_t room, bool *ret_is_end)
@@ -539,12 +565,12 @@ static int respond(const struct stream *s)
     struct pfl_h2_field field = {PFL_TUNNEL_H_ROLE, role};
 
     if (s->role.len == 0)
-        return pfl_h2_stream_respond(s->leg, 200, NULL, 0);
+        return pfl_h2_stream_respond(s->h2_stream, 200, NULL, 0);
     pfl_role_copy_name(pfl_buf_get(&s->role), role);
-    return pfl_h2_stream_respond(s->leg, 200, &field, 1);
+    return pfl_h2_stream_respond(s->h2_stream, 200, &field, 1);
 }
 
-int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *leg,
+int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *h2_stream,
                           const struct pfl_collect_stream_conf *conf)
 {
     struct stream *s;
@@ -556,7 +582,7 @@ int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *
     if (s == NULL)
         return PFL_ENOMEM;
     s->streams = self;
-    s->leg = leg;
+    s->h2_stream = h2_stream;
     s->is_for_orderer = conf->is_for_orderer;
     (void)snprintf(s->collector, sizeof(s->collector), "%s", conf->collector);
     (void)snprintf(s->operator_name, sizeof(s->operator_name), "%s", conf->operator_name);
@@ -565,11 +591,11 @@ int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *
     pfl_buf_init(&s->out, PFL_SPOOL_OUT_BYTES);
     pfl_buf_init(&s->role, conf->role.len + 1);
     rc = pfl_buf_append(&s->role, conf->role.data, conf->role.len);
-    pfl_h2_stream_set_user(leg, &ops, s);
+    pfl_h2_stream_set_user(h2_stream, &ops, s);
     if (rc == 0)
         rc = respond(s);
     if (rc != 0) {
-        pfl_h2_stream_set_user(leg, NULL, NULL);
+        pfl_h2_stream_set_user(h2_stream, NULL, NULL);
         pfl_buf_fini(&s->role);
         pfl_mem_free(s);
         return PFL_ENOMEM;
@@ -592,6 +618,6 @@ void pfl_spool_streams_end(struct pfl_spool_streams *self)
 
         PFL_LIST_EACH_SAFE (request, tmp, &s->requests)
             end_request(PFL_CONTAINER_OF(request, struct request, node));
-        break_off(s, PFL_H2_DETACH);
+        reset_stream(s, PFL_H2_DETACH);
     }
 }

@@ -32,8 +32,9 @@ struct pfl_collect_stream_conf {
 };
 
 void pfl_spool_streams_init(struct pfl_spool_streams *self);
-/* Answers `leg`. PFL_ELIMIT: too many streams; PFL_ENOMEM: `leg` is unchanged. */
-PFL_MUST_USE int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *leg,
+/* Answers `h2_stream`. PFL_ELIMIT: too many streams; PFL_ENOMEM: `h2_stream` is unchanged. */
+PFL_MUST_USE int pfl_spool_streams_add(struct pfl_spool_streams *self,
+                                       struct pfl_h2_stream *h2_stream,
                                        const struct pfl_collect_stream_conf *conf);
 /* Resets all: before segments and orders are closed. */
 void pfl_spool_streams_end(struct pfl_spool_streams *self);

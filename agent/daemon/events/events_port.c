@@ -254,9 +254,11 @@ void pfl_events_tell_order_trigger(struct pfl_events *self, const struct pfl_ord
 
 void pfl_events_report_spool(struct pfl_events *self, const struct pfl_spool_event *spool)
 {
-    tell(self,
-         json_pack("{s:s, s:I, s:I, s:I, s:s}", "kind", "spool", "segments",
-                   (json_int_t)spool->segments, "bytes", (json_int_t)spool->bytes, "oldest_ms",
-                   (json_int_t)spool->oldest_ms, "orders", spool->orders),
-         false);
+    json_t *event = json_pack("{s:s, s:I, s:I, s:I, s:s}", "kind", "spool", "segments",
+                              (json_int_t)spool->segments, "bytes", (json_int_t)spool->bytes,
+                              "oldest_ms", (json_int_t)spool->oldest_ms, "orders", spool->orders);
+
+    if (spool->is_clock_wanted && event != NULL)
+        (void)json_object_set_new(event, "clock", json_true());
+    tell(self, event, false);
 }

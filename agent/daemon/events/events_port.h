@@ -34,8 +34,9 @@ void pfl_events_tell_request(struct pfl_events *self, const char *operator_name,
 struct pfl_spool_event {
     uint64_t segments; /* that wait for a collector, and gaps */
     uint64_t bytes;
-    uint64_t oldest_ms; /* age */
-    char orders[17];    /* as proto/order/order_set.h writes it */
+    uint64_t oldest_ms;   /* age */
+    char orders[17];      /* as proto/order/order_set.h writes it */
+    bool is_clock_wanted; /* a clock exchange is asked for */
 };
 /* Reports what waits for a collector. */
 void pfl_events_report_spool(struct pfl_events *self, const struct pfl_spool_event *spool);

@@ -11,10 +11,9 @@
 #include <uv.h>
 
 #include "agent/daemon/alarm/alarm_watch_port.h"
-#include "agent/daemon/order/order_book.h"
+#include "agent/daemon/order/host_orders.h"
+#include "agent/daemon/order/order_files_port.h"
 #include "agent/daemon/segment/segments_port.h"
-
-#define PFL_ORDERS_STOP_MS 10000u /* a session that does not end is left */
 
 struct pfl_orders;
 
@@ -45,15 +44,19 @@ PFL_MUST_USE int pfl_orders_open(const struct pfl_orders_conf *conf,
 /* Ends all sessions; on_closed follows. The orders stay on disk. */
 void pfl_orders_close(struct pfl_orders *self);
 
-/* As pfl_order_book_put; PFL_EIO: it cannot be kept on disk. Takes `order`. */
-PFL_MUST_USE int pfl_orders_put(struct pfl_orders *self, Perfleet__HostOrder *order, char *ret_why);
-/* PFL_ENOENT; PFL_EPERM: another collector's. */
+/* As pfl_host_orders_put; takes `order`. `answer` follows from the loop when the order is on the
+ * disk, unless `ret_keep` is cancelled: PFL_EIO: it cannot be kept, and is no order here;
+ * PFL_ENOENT: it was removed meanwhile. Not at all when this fails. */
+PFL_MUST_USE int pfl_orders_put(struct pfl_orders *self, Perfleet__HostOrder *order,
+                                const struct pfl_order_answer *answer, char *ret_why,
+                                struct pfl_order_keep **ret_keep);
+/* PFL_ENOENT; PFL_EPERM: another collector's; PFL_ENOMEM, PFL_EIO: it stays. */
 PFL_MUST_USE int pfl_orders_remove(struct pfl_orders *self, const char *collector,
                                    const char *orderer, const char *name);
 /* Adds the triggers of the orders whose ring runs. */
 void pfl_orders_add_triggers(const struct pfl_orders *self, struct pfl_alarm_watch_set *set);
 /* A trigger was raised at this host. */
-void pfl_orders_hit(struct pfl_orders *self, const char *trigger);
+void pfl_orders_on_trigger(struct pfl_orders *self, const char *trigger);
 /* One was raised at another host. PFL_ENOENT (no copy: `ret_why` says why), PFL_EPERM. */
 struct pfl_orders_raised {
     const char *orderer;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Points of relays' clocks: see clock_points.h. Happy path: a point a minute comes, and the ring
- * has those of the last hours. Failures: without memory a point is left out. Owns the points.
+ * Points of relays' clocks: see clock_points.h. Happy path: a point a minute comes, and one at the
+ * end of each segment; the ring has those of the last hours. Failures: without memory a point is
+ * left out. Owns the points.
  * Limits: PFL_CLOCK_POINTS_MAX.
  */
 #include "agent/daemon/segment/clock_points.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/mem.h"
 
@@ -18,6 +20,30 @@ void pfl_clock_points_fini(struct pfl_clock_points *self)
     }
     pfl_mem_free(self->points);
     *self = (struct pfl_clock_points){.len = 0};
+}
+
+static bool is_of_relay(const Perfleet__ClockPoint *point, const Perfleet__ClockPoint *other)
+{
+    return strcmp(point->relay, other->relay) == 0 &&
+           strcmp(point->relay_boot_id, other->relay_boot_id) == 0;
+}
+
+/* The last point of the same relay, if it can go: the one before it is as good for its time. */
+static Perfleet__ClockPoint *find_spare(const struct pfl_clock_points *self,
+                                        const Perfleet__ClockPoint *point)
+{
+    Perfleet__ClockPoint *last = NULL;
+
+    for (size_t back = 1; back <= self->len; back++) {
+        Perfleet__ClockPoint *p = &self->points[(self->at + self->len - back) % self->len];
+
+        if (!is_of_relay(p, point))
+            continue;
+        if (last != NULL)
+            return point->host_boot_ns - p->host_boot_ns < PFL_CLOCK_POINTS_APART_NS ? last : NULL;
+        last = p;
+    }
+    return NULL;
 }
 
 void pfl_clock_points_add(struct pfl_clock_points *self, const Perfleet__ClockPoint *point)
@@ -34,15 +60,18 @@ void pfl_clock_points_add(struct pfl_clock_points *self, const Perfleet__ClockPo
         pfl_mem_free(copy.relay_boot_id);
         return;
     }
-    if (self->len < PFL_CLOCK_POINTS_MAX) {
+    at = find_spare(self, point);
+    if (at == NULL && self->len < PFL_CLOCK_POINTS_MAX) {
         at = &self->points[self->len++];
-    } else {
+    } else if (at == NULL) {
         at = &self->points[self->at];
         self->at = (self->at + 1) % PFL_CLOCK_POINTS_MAX;
-        pfl_mem_free(at->relay);
-        pfl_mem_free(at->relay_boot_id);
     }
+    pfl_mem_free(at->relay);
+    pfl_mem_free(at->relay_boot_id);
     *at = copy;
+    if (self->newest_ns < point->host_boot_ns)
+        self->newest_ns = point->host_boot_ns;
 }
 
 static bool is_around(const Perfleet__ClockPoint *point, uint64_t begin_ns, uint64_t end_ns)

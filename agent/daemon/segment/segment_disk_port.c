@@ -130,17 +130,11 @@ static int sync_file(int fd)
     return fsync(fd) == 0 ? 0 : read_error();
 }
 
-int pfl_segment_disk_write(int dir, const struct pfl_segment_name *name, struct pfl_span bytes)
+static int write_file(int dir, const char *half_path, const char *path, struct pfl_span bytes)
 {
-    struct pfl_segment_name half = *name;
-    char path[PFL_SEGMENT_NAME_BYTES];
-    char half_path[PFL_SEGMENT_NAME_BYTES];
     int fd;
     int rc;
 
-    half.file = PFL_SEGMENT_FILE_HALF;
-    pfl_segment_name_put(name, path);
-    pfl_segment_name_put(&half, half_path);
     (void)unlinkat(dir, half_path, 0);
     fd = openat(dir, half_path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -154,6 +148,31 @@ int pfl_segment_disk_write(int dir, const struct pfl_segment_name *name, struct 
     if (rc != 0)
         (void)unlinkat(dir, half_path, 0);
     return rc;
+}
+
+int pfl_segment_disk_write(int dir, const struct pfl_segment_name *name, struct pfl_span bytes)
+{
+    struct pfl_segment_name half = *name;
+    char path[PFL_SEGMENT_NAME_BYTES];
+    char half_path[PFL_SEGMENT_NAME_BYTES];
+
+    half.file = PFL_SEGMENT_FILE_HALF;
+    pfl_segment_name_put(name, path);
+    pfl_segment_name_put(&half, half_path);
+    return write_file(dir, half_path, path, bytes);
+}
+
+int pfl_segment_disk_write_other(int dir, const char *name, struct pfl_span bytes)
+{
+    char half_path[PFL_SEGMENT_OTHER_BYTES + 1];
+
+    (void)snprintf(half_path, sizeof(half_path), ".%s", name);
+    return write_file(dir, half_path, name, bytes);
+}
+
+int pfl_segment_disk_remove_other(int dir, const char *name)
+{
+    return unlinkat(dir, name, 0) == 0 || errno == ENOENT ? 0 : PFL_EIO;
 }
 
 static int open_file(int dir, const struct pfl_segment_name *name, bool is_own, int *ret_fd,

@@ -10,11 +10,12 @@
 #ifndef PFL_AGENT_SEGMENT_DISK_PORT_H
 #define PFL_AGENT_SEGMENT_DISK_PORT_H
 
-#include "agent/daemon/segment/segment_book.h"
+#include "agent/daemon/segment/segment_table.h"
 #include "base/bytes.h"
 #include "base/io/sha256.h"
 
-#define PFL_SEGMENT_NAME_BYTES 64u
+#define PFL_SEGMENT_NAME_BYTES  64u
+#define PFL_SEGMENT_OTHER_BYTES 96u /* a name of a file that the folder holds for others */
 
 enum pfl_segment_file {
     PFL_SEGMENT_FILE_NONE, /* of no known form */
@@ -39,6 +40,9 @@ void pfl_segment_name_parse(const char *text_untrusted, struct pfl_segment_name 
  */
 PFL_MUST_USE int pfl_segment_disk_write(int dir, const struct pfl_segment_name *name,
                                         struct pfl_span bytes);
+/* The same of a file that is none of a run; at most PFL_SEGMENT_OTHER_BYTES with its NUL. */
+PFL_MUST_USE int pfl_segment_disk_write_other(int dir, const char *name, struct pfl_span bytes);
+int pfl_segment_disk_remove_other(int dir, const char *name);
 struct pfl_segment_part {
     const struct pfl_segment_name *name;
     bool is_own; /* only a file of this process's user */

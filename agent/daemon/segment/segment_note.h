@@ -7,7 +7,7 @@
 #ifndef PFL_AGENT_SEGMENT_NOTE_H
 #define PFL_AGENT_SEGMENT_NOTE_H
 
-#include "agent/daemon/segment/segment_book.h"
+#include "agent/daemon/segment/segment_table.h"
 #include "base/buf.h"
 #include "perfleet/segment.pb-c.h"
 
@@ -31,9 +31,9 @@ PFL_MUST_USE int pfl_segment_line_parse(struct pfl_span line_untrusted,
  * pfl_proto_free. */
 PFL_MUST_USE int pfl_segment_note_parse(struct pfl_span bytes_untrusted, const char *id,
                                         Perfleet__Segment **ret_note);
-/* What the book has of a note with a number. False: it is none. */
+/* What the table has of a note with a number. False: it is none. */
 bool pfl_segment_note_get_entry(const Perfleet__Segment *note, struct pfl_segment_entry *ret_entry);
-/* What the book has of a note's run. False: a name is missing or none. */
+/* What the table has of a note's run. False: a name is missing or none. */
 bool pfl_segment_note_get_run(const Perfleet__Segment *note, struct pfl_segment_run *ret_run);
 
 /* The note of an entry: the run's note with the entry's numbers. A segment's bytes and hash are

@@ -6,7 +6,7 @@
  * left half done is finished: temporary files, what was released, what a gap covers. A segment
  * whose trace is not there, or has another size, becomes a gap. Failures: a note that is none, or
  * another user's, is removed; files of no known form are left alone and counted in the log; without
- * memory the start fails. Owns nothing. Limits: what passes those of the book stays on the disk
+ * memory the start fails. Owns nothing. Limits: what passes those of the table stays on the disk
  * until the next start.
  */
 #include <dirent.h>
@@ -87,12 +87,12 @@ static int find_or_add_run(struct reading *reading, Perfleet__Segment *note,
 static int resolve(struct reading *reading, const struct pfl_segment_name *name,
                    const struct pfl_segment_entry *entry)
 {
-    struct pfl_segment_book *book = &reading->s->book;
-    size_t at = pfl_segment_book_seek(book, entry->id, entry->number);
+    struct pfl_segment_table *table = &reading->s->table;
+    size_t at = pfl_segment_table_seek(table, entry->id, entry->number);
     struct pfl_segment_name covered;
 
-    if (at > 0 && strcmp(book->entries[at - 1].id, entry->id) == 0 &&
-        book->entries[at - 1].last >= entry->number) {
+    if (at > 0 && strcmp(table->entries[at - 1].id, entry->id) == 0 &&
+        table->entries[at - 1].last >= entry->number) {
         discard(reading, name); /* it is covered by one before it */
         return 0;
     }
@@ -101,19 +101,19 @@ static int resolve(struct reading *reading, const struct pfl_segment_name *name,
         reading->refused++;
         return 0;
     }
-    for (; at < book->len && strcmp(book->entries[at].id, entry->id) == 0 &&
-           book->entries[at].number <= entry->last;
+    for (; at < table->len && strcmp(table->entries[at].id, entry->id) == 0 &&
+           table->entries[at].number <= entry->last;
          at++) {
-        covered = pfl_segments_name_of(PFL_SEGMENT_FILE_NOTE, entry->id, book->entries[at].number);
+        covered = pfl_segments_name_of(PFL_SEGMENT_FILE_NOTE, entry->id, table->entries[at].number);
         discard(reading, &covered);
     }
-    return pfl_segment_book_put_gap(book, entry);
+    return pfl_segment_table_put_gap(table, entry);
 }
 
 static void keep_released(struct reading *reading, struct pfl_segments_run *run,
                           const struct pfl_segment_entry *entry)
 {
-    struct pfl_segment_run *in_book = pfl_segment_book_find_run(&reading->s->book, run->id);
+    struct pfl_segment_run *in_table = pfl_segment_table_find_run(&reading->s->table, run->id);
     uint32_t lower = entry->number < run->marker ? entry->number : run->marker;
     struct pfl_segment_name name = pfl_segments_name_of(PFL_SEGMENT_FILE_RELEASED, run->id, lower);
 
@@ -121,8 +121,8 @@ static void keep_released(struct reading *reading, struct pfl_segments_run *run,
         discard(reading, &name);
     if (entry->number > run->marker)
         run->marker = entry->number;
-    if (entry->last > in_book->last)
-        in_book->last = entry->last;
+    if (entry->last > in_table->last)
+        in_table->last = entry->last;
 }
 
 static int read_segment(struct reading *reading, const struct pfl_segment_name *name)
@@ -148,7 +148,7 @@ static int read_segment(struct reading *reading, const struct pfl_segment_name *
     if (rc == 0 && is_released)
         keep_released(reading, run, &entry);
     else if (rc == 0)
-        rc = pfl_segment_book_add(&reading->s->book, &entry);
+        rc = pfl_segment_table_add(&reading->s->table, &entry);
     if (rc == PFL_EEXIST)
         rc = resolve(reading, name, &entry);
     return rc == PFL_ENOMEM ? rc : 0;
@@ -158,9 +158,9 @@ static int read_segment(struct reading *reading, const struct pfl_segment_name *
 
 static bool is_wanted(const struct reading *reading, const struct pfl_segment_name *name)
 {
-    const struct pfl_segment_run *run = pfl_segment_book_find_run(&reading->s->book, name->id);
+    const struct pfl_segment_run *run = pfl_segment_table_find_run(&reading->s->table, name->id);
     const struct pfl_segment_entry *entry =
-        pfl_segment_book_find(&reading->s->book, name->id, name->number);
+        pfl_segment_table_find(&reading->s->table, name->id, name->number);
 
     if (run == NULL)
         return false;
@@ -176,7 +176,7 @@ static int read_trace(struct reading *reading, const struct pfl_segment_name *na
     if ((name->file != PFL_SEGMENT_FILE_TRACE && name->file != PFL_SEGMENT_FILE_INDEX) ||
         is_wanted(reading, name))
         return 0;
-    reading->stray += pfl_segment_book_find_run(&reading->s->book, name->id) == NULL;
+    reading->stray += pfl_segment_table_find_run(&reading->s->table, name->id) == NULL;
     discard(reading, name);
     return 0;
 }
@@ -200,15 +200,15 @@ static int replace(struct pfl_segments *s, const struct pfl_segment_entry *entry
     if (rc == 0)
         rc = pfl_segments_remove_file(s, PFL_SEGMENT_FILE_TRACE, entry->id, entry->number);
     pfl_buf_fini(&note);
-    return rc == 0 ? pfl_segment_book_put_gap(&s->book, &gap) : rc;
+    return rc == 0 ? pfl_segment_table_put_gap(&s->table, &gap) : rc;
 }
 
 static int check_traces(struct pfl_segments *s)
 {
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < s->book.len; i++) {
-        struct pfl_segment_entry e = s->book.entries[i];
+    for (size_t i = 0; rc == 0 && i < s->table.len; i++) {
+        struct pfl_segment_entry e = s->table.entries[i];
         struct pfl_segment_name name = pfl_segments_name_of(PFL_SEGMENT_FILE_TRACE, e.id, e.number);
         uint64_t bytes = 0;
         uint64_t unix_ns;
@@ -260,12 +260,12 @@ static void set_positions(struct pfl_segments *s)
 
     PFL_LIST_EACH (it, &s->runs) {
         struct pfl_segments_run *run = PFL_CONTAINER_OF(it, struct pfl_segments_run, node);
-        size_t at = pfl_segment_book_seek(&s->book, run->id, UINT32_MAX);
+        size_t at = pfl_segment_table_seek(&s->table, run->id, UINT32_MAX);
 
-        run->next = pfl_segment_book_find_run(&s->book, run->id)->last + 1;
-        if (at > 0 && strcmp(s->book.entries[at - 1].id, run->id) == 0) {
-            run->end_boot_ns = s->book.entries[at - 1].end_boot_ns;
-            run->end_unix_ns = s->book.entries[at - 1].end_unix_ns;
+        run->next = pfl_segment_table_find_run(&s->table, run->id)->last + 1;
+        if (at > 0 && strcmp(s->table.entries[at - 1].id, run->id) == 0) {
+            run->end_boot_ns = s->table.entries[at - 1].end_boot_ns;
+            run->end_unix_ns = s->table.entries[at - 1].end_unix_ns;
         }
     }
 }

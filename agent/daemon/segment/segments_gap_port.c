@@ -45,14 +45,14 @@ static void run_gap(struct pfl_work *work)
 static void cover(struct pfl_segments *s, const struct pfl_segment_entry *gap, bool is_leaving,
                   struct pfl_segments_op *op)
 {
-    size_t at = pfl_segment_book_seek(&s->book, gap->id, gap->number - 1);
+    size_t at = pfl_segment_table_seek(&s->table, gap->id, gap->number - 1);
 
-    for (; at < s->book.len && strcmp(s->book.entries[at].id, gap->id) == 0 &&
-           s->book.entries[at].number <= gap->last;
+    for (; at < s->table.len && strcmp(s->table.entries[at].id, gap->id) == 0 &&
+           s->table.entries[at].number <= gap->last;
          at++) {
-        s->book.entries[at].is_leaving = is_leaving;
+        s->table.entries[at].is_leaving = is_leaving;
         if (op != NULL && op->keys_len < COVERED_MAX)
-            op->keys[op->keys_len++] = s->book.entries[at];
+            op->keys[op->keys_len++] = s->table.entries[at];
     }
 }
 
@@ -76,7 +76,7 @@ static void on_gap(struct pfl_segments_op *op)
     if (op->is_last)
         r->is_busy = false;
     if (op->rc == 0)
-        op->rc = pfl_segment_book_put_gap(&s->book, &op->entry);
+        op->rc = pfl_segment_table_put_gap(&s->table, &op->entry);
     if (op->rc != 0) {
         cover(s, &op->entry, false, NULL);
         r->is_kept_back = true;
@@ -87,7 +87,7 @@ static void on_gap(struct pfl_segments_op *op)
         r->next = op->entry.last + 1;
     }
     count_removed(op);
-    pfl_segments_tell_changed(s);
+    pfl_segments_notify_changed(s);
     op->on_gap(r);
 }
 
@@ -107,7 +107,7 @@ int pfl_segments_make_gap(struct pfl_segments_run *run, const struct pfl_segment
     op->on_gap = on_gap_made;
     op->offset = entry->number;
     op->is_last = is_next; /* of the run: nothing of it is taken meanwhile */
-    pfl_segment_book_plan_gap(&s->book, entry, why, &op->entry);
+    pfl_segment_table_plan_gap(&s->table, entry, why, &op->entry);
     op->keys = pfl_mem_calloc(COVERED_MAX, sizeof(*op->keys));
     rc = op->keys != NULL ? pfl_segment_note_encode(r->note, &op->entry, &op->buf) : PFL_ENOMEM;
     if (rc != 0) {

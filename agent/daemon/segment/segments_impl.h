@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The folder of segments, for its files alone. segments_folder_port.c reads the folder at the
- * start, segments_give_port.c serves collectors, segments_copy_port.c writes copies of rings; all
- * use segments_port.c, which has the rest.
+ * start, segments_requests_port.c serves collectors, segments_copy_port.c writes copies of rings,
+ * segments_other_port.c the files that the folder holds for others; all use segments_port.c, which
+ * has the rest.
  */
 #ifndef PFL_AGENT_SEGMENTS_IMPL_H
 #define PFL_AGENT_SEGMENTS_IMPL_H
@@ -33,7 +34,9 @@ struct pfl_segments_run {
     uint32_t marker;              /* the number of its RELEASED file; 0: none. The thread's */
     uint64_t end_boot_ns;         /* of the last segment */
     uint64_t end_unix_ns;
-    uint64_t signature; /* of its files: changes with them */
+    uint32_t waiting;       /* the number that waits for a clock point; 0: none did */
+    uint64_t waiting_until; /* the loop's clock */
+    uint64_t signature;     /* of its files: changes with them */
     uint64_t quiet_since_ms;
     bool is_busy;
     bool is_index_broken;
@@ -45,7 +48,7 @@ struct pfl_segments_run {
 struct pfl_segments_op {
     struct pfl_work work;
     struct pfl_segments *s;
-    struct pfl_segments_run *run; /* of SCAN and TAKE: borrowed, busy */
+    struct pfl_segments_run *run; /* of BEGIN, SCAN and TAKE: borrowed, busy */
     void (*on_done)(struct pfl_segments_op *op);
     void (*on_gap)(struct pfl_segments_run *run);
     /* NULL: cancelled, or our own. */
@@ -62,11 +65,12 @@ struct pfl_segments_op {
     bool has_more;
     bool has_room;
     int rc;
+    char other[PFL_SEGMENT_OTHER_BYTES]; /* of a file that is none of a run: its name */
 };
 
 struct pfl_segments {
     struct pfl_segments_conf conf;
-    struct pfl_segment_book book;
+    struct pfl_segment_table table;
     struct pfl_list runs;
     struct pfl_worker *worker;
     struct pfl_sha256 *sha256; /* the thread's */
@@ -98,7 +102,7 @@ struct pfl_segment_name pfl_segments_name_of(enum pfl_segment_file file, const c
 /* In any thread. PFL_EIO. */
 int pfl_segments_remove_file(struct pfl_segments *self, enum pfl_segment_file file, const char *id,
                              uint32_t number);
-void pfl_segments_tell_changed(struct pfl_segments *self);
+void pfl_segments_notify_changed(struct pfl_segments *self);
 
 /* Takes what is known of the run. */
 void pfl_segments_pump(struct pfl_segments_run *run);
@@ -123,7 +127,7 @@ void pfl_segments_forget_if_done(struct pfl_segments_run *run);
 int pfl_segments_make_gap(struct pfl_segments_run *run, const struct pfl_segment_entry *entry,
                           uint8_t why, void (*on_gap_made)(struct pfl_segments_run *run));
 
-/* Reads the folder into the book; `self->dir` is open. PFL_EIO (errno), PFL_ENOMEM. */
+/* Reads the folder into the table; `self->dir` is open. PFL_EIO (errno), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_segments_read_folder(struct pfl_segments *self);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * The folder of segments: see segments_port.h.
  *
- *     tick -> SCAN a run's index -> a line -> TAKE (hash, note) -> the book
- *     the book is too full or too old -> GAP (note, files away) -> the book
+ *     tick -> SCAN a run's index -> a line -> TAKE (hash, note) -> the table
+ *     the table is too full or too old -> GAP (note, files away) -> the table
  *     a collector: LIST, READ, RELEASE
  *
  * Happy path: every line of the index becomes a note; after the line of the end the run is over,
@@ -11,8 +11,8 @@
  * gap; an index that makes no sense is not read on, and what files there are is taken as LOST when
  * they no longer change; a disk that is full, or fails, is tried again with the next tick. At any
  * kill the folder tells what is taken: a note is renamed into place, a gap's note comes before the
- * files that it covers go, a release is a rename before the file goes. Ownership: the book, the
- * runs, ops until their on_done; one thread does the work in order. Limits: those of the book.
+ * files that it covers go, a release is a rename before the file goes. Ownership: the table, the
+ * runs, ops until their on_done; one thread does the work in order. Limits: those of the table.
  */
 #include "agent/daemon/segment/segments_port.h"
 
@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "agent/daemon/segment/segments_impl.h"
@@ -30,9 +29,10 @@
 #include "base/ulid.h"
 #include "proto/unpack.h"
 
-#define TICK_MS     1000u
-#define INDEX_BYTES 16384u
-#define NS_PER_MS   UINT64_C(1000000)
+#define TICK_MS       1000u
+#define INDEX_BYTES   16384u
+#define CLOCK_WAIT_MS 3000u
+#define NS_PER_MS     UINT64_C(1000000)
 
 static void enforce(struct pfl_segments *s);
 
@@ -61,7 +61,7 @@ static void finish(struct pfl_segments *s)
     }
     pfl_clock_points_fini(&s->clock);
     pfl_sha256_free(s->sha256);
-    pfl_segment_book_fini(&s->book);
+    pfl_segment_table_fini(&s->table);
     if (s->dir >= 0)
         (void)close(s->dir);
     if (s->conf.on_closed != NULL)
@@ -144,7 +144,7 @@ int pfl_segments_remove_file(struct pfl_segments *s, enum pfl_segment_file file,
     return pfl_segment_disk_remove(s->dir, &name);
 }
 
-void pfl_segments_tell_changed(struct pfl_segments *s)
+void pfl_segments_notify_changed(struct pfl_segments *s)
 {
     if (!s->is_closing && s->conf.on_changed != NULL)
         s->conf.on_changed(s->conf.user);
@@ -176,12 +176,12 @@ struct pfl_segments_run *pfl_segments_find_run(const struct pfl_segments *s, con
 int pfl_segments_add_run(struct pfl_segments *s, Perfleet__Segment *note,
                          enum pfl_segments_run_state state, struct pfl_segments_run **ret_run)
 {
-    struct pfl_segment_run in_book;
+    struct pfl_segment_run in_table;
     struct pfl_segments_run *r = pfl_mem_zalloc(sizeof(*r));
     int rc = r != NULL ? PFL_EPARSE : PFL_ENOMEM;
 
-    if (r != NULL && pfl_segment_note_get_run(note, &in_book))
-        rc = pfl_segment_book_add_run(&s->book, &in_book);
+    if (r != NULL && pfl_segment_note_get_run(note, &in_table))
+        rc = pfl_segment_table_add_run(&s->table, &in_table);
     if (rc != 0) {
         pfl_mem_free(r);
         pfl_proto_free(&note->base);
@@ -192,7 +192,7 @@ int pfl_segments_add_run(struct pfl_segments *s, Perfleet__Segment *note,
     r->note = note;
     r->next = 1;
     r->quiet_since_ms = uv_now(s->conf.loop);
-    memcpy(r->id, in_book.id, sizeof(r->id));
+    memcpy(r->id, in_table.id, sizeof(r->id));
     pfl_buf_init(&r->text, 2 * INDEX_BYTES);
     pfl_list_append(&s->runs, &r->node);
     *ret_run = r;
@@ -201,7 +201,7 @@ int pfl_segments_add_run(struct pfl_segments *s, Perfleet__Segment *note,
 
 static void free_run(struct pfl_segments_run *r)
 {
-    pfl_segment_book_remove_run(&r->s->book, r->id);
+    pfl_segment_table_remove_run(&r->s->table, r->id);
     pfl_list_remove(&r->node);
     pfl_buf_fini(&r->text);
     pfl_proto_free(&r->note->base);
@@ -234,7 +234,7 @@ void pfl_segments_forget_if_done(struct pfl_segments_run *r)
     struct pfl_segments_op *op;
 
     if (r->state != PFL_SEGMENTS_RUN_OVER || r->is_busy || r->is_kept_back || r->s->is_closing ||
-        r->s->is_removing || pfl_segment_book_find_run(&r->s->book, r->id)->count != 0 ||
+        r->s->is_removing || pfl_segment_table_find_run(&r->s->table, r->id)->count != 0 ||
         pfl_segments_make_op(r->s, 0, &op) != 0)
         return;
     op->run = r;
@@ -246,13 +246,18 @@ void pfl_segments_forget_if_done(struct pfl_segments_run *r)
 
 /* ---- what the clocks say ---- */
 
+static bool is_of_this_boot(const struct pfl_segments_run *r)
+{
+    return r->note->boot_id != NULL && strcmp(r->note->boot_id, r->s->boot_id) == 0;
+}
+
 /* The wall clock at a moment of the boot clock; of another boot as its run noted them. */
 static uint64_t to_unix_ns(const struct pfl_segments_run *r, uint64_t boot_ns)
 {
     uint64_t now_boot_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     uint64_t now_unix_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
 
-    if (r->note->boot_id == NULL || strcmp(r->note->boot_id, r->s->boot_id) != 0) {
+    if (!is_of_this_boot(r)) {
         now_boot_ns = r->note->begin_boot_ns;
         now_unix_ns = r->note->begin_unix_ns;
     }
@@ -261,8 +266,34 @@ static uint64_t to_unix_ns(const struct pfl_segments_run *r, uint64_t boot_ns)
 
 void pfl_segments_add_clock(struct pfl_segments *self, const Perfleet__ClockPoint *point)
 {
-    if (!self->is_closing)
-        pfl_clock_points_add(&self->clock, point);
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    if (self->is_closing)
+        return;
+    pfl_clock_points_add(&self->clock, point);
+    PFL_LIST_EACH_SAFE (it, tmp, &self->runs) {
+        struct pfl_segments_run *r = PFL_CONTAINER_OF(it, struct pfl_segments_run, node);
+
+        if (r->waiting != 0 && r->waiting == r->next)
+            pfl_segments_pump(r);
+    }
+}
+
+/* A point after its end bounds the clock over the whole segment. One that does not come in time is
+ * done without. */
+static bool waits_for_clock(struct pfl_segments_run *r)
+{
+    struct pfl_segments *s = r->s;
+    uint64_t now_ms = uv_now(s->conf.loop);
+
+    if (s->conf.ask_clock == NULL || !is_of_this_boot(r) || s->clock.newest_ns >= r->line.end_ns)
+        return false;
+    if (r->waiting != r->line.number) {
+        r->waiting = r->line.number;
+        r->waiting_until = now_ms + s->conf.clock_wait_ms;
+    }
+    return now_ms < r->waiting_until && s->conf.ask_clock(s->conf.user);
 }
 
 /* ---- quota ---- */
@@ -275,7 +306,7 @@ static void enforce(struct pfl_segments *s)
 
     if (s->is_removing || s->is_closing)
         return;
-    victim = pfl_segment_book_choose(&s->book, pfl_clock_now_ns(PFL_CLOCK_REALTIME), true, &why);
+    victim = pfl_segment_table_choose(&s->table, pfl_clock_now_ns(PFL_CLOCK_REALTIME), true, &why);
     if (victim == NULL)
         return;
     copy = *victim;
@@ -353,7 +384,7 @@ static void on_taken(struct pfl_segments_op *op)
 
     r->is_busy = false;
     if (op->rc == 0)
-        op->rc = pfl_segment_book_add(&s->book, &op->entry);
+        op->rc = pfl_segment_table_add(&s->table, &op->entry);
     if (op->rc == PFL_ELIMIT)
         enforce(s);
     if (op->rc != 0) {
@@ -367,7 +398,7 @@ static void on_taken(struct pfl_segments_op *op)
     r->line.number = 0;
     s->figures.taken++;
     s->figures.taken_bytes += op->entry.bytes;
-    pfl_segments_tell_changed(s);
+    pfl_segments_notify_changed(s);
     enforce(s);
     pfl_segments_pump(r);
 }
@@ -405,10 +436,9 @@ static int take(struct pfl_segments_run *r, const struct pfl_segment_line *line,
     note.has_unresolved = 1;
     note.unresolved = line->unresolved;
     note.clock = points;
-    note.n_clock = note.boot_id != NULL && strcmp(note.boot_id, s->boot_id) == 0
-                       ? pfl_clock_points_choose(&s->clock, op->entry.begin_boot_ns,
-                                                 op->entry.end_boot_ns, points)
-                       : 0;
+    note.n_clock = is_of_this_boot(r) ? pfl_clock_points_choose(&s->clock, op->entry.begin_boot_ns,
+                                                                op->entry.end_boot_ns, points)
+                                      : 0;
     rc = pfl_segment_note_encode(&note, &op->entry, &op->buf);
     if (rc == 0 && op->buf.capacity - op->buf.start - op->buf.len < PFL_SEGMENT_TAIL_BYTES)
         rc = PFL_ELIMIT;
@@ -473,6 +503,8 @@ static void take_line(struct pfl_segments_run *r)
     struct pfl_segment_entry entry = entry_of(r, &r->line);
     int rc;
 
+    if (r->gap_why == 0 && waits_for_clock(r))
+        return; /* until the point comes, or a tick finds it too late */
     if (r->gap_why == 0)
         rc = take(r, &r->line, false);
     else if (r->s->is_removing)
@@ -584,7 +616,7 @@ static void on_looked(struct pfl_segments_op *op)
     else
         pfl_log_warn("segments-disk-full", "folder=%s effect=\"no run begins until there is room\"",
                      pfl_log_quote_str(s->path));
-    pfl_segments_tell_changed(s);
+    pfl_segments_notify_changed(s);
 }
 
 /* Is there room on the disk? */
@@ -622,39 +654,65 @@ static void on_tick(uv_timer_t *timer)
 
 /* ---- a run from begin to end ---- */
 
-static void make_id(uint64_t unix_ms, char dst[PFL_ULID_BYTES])
-{
-    uint8_t random[PFL_ULID_RANDOM_BYTES];
-
-    if (getrandom(random, sizeof(random), 0) != sizeof(random))
-        memset(random, 0, sizeof(random)); /* does not happen; the folder knows what is there */
-    pfl_ulid_write(unix_ms, random, dst);
-}
-
 /* A copy leaves room for sessions, and for the copies of other orders. */
 static bool has_room_for_copy(const struct pfl_segments *s, const Perfleet__Segment *note)
 {
     unsigned of_order = 0;
 
-    for (size_t i = 0; i < s->book.runs_len; i++)
-        of_order += strcmp(s->book.runs[i].orderer, note->orderer) == 0 &&
-                    strcmp(s->book.runs[i].order, note->order) == 0;
-    return s->book.runs_len < PFL_SEGMENT_COPIES_MAX && of_order < PFL_SEGMENT_COPIES_OF_ORDER;
+    for (size_t i = 0; i < s->table.runs_len; i++)
+        of_order += strcmp(s->table.runs[i].orderer, note->orderer) == 0 &&
+                    strcmp(s->table.runs[i].order, note->order) == 0;
+    return s->table.runs_len < PFL_SEGMENT_COPIES_MAX && of_order < PFL_SEGMENT_COPIES_OF_ORDER;
 }
 
-/* The loop waits for the disk, once a run. */
-static int write_run(struct pfl_segments *s, const Perfleet__Segment *note, const char *id)
+static void run_begin(struct pfl_work *work)
 {
-    struct pfl_segment_name name = pfl_segments_name_of(PFL_SEGMENT_FILE_RUN, id, 0);
-    struct pfl_buf out;
-    int rc;
+    struct pfl_segments_op *op = pfl_segments_op_of(work);
+    struct pfl_segment_name name = pfl_segments_name_of(PFL_SEGMENT_FILE_RUN, op->entry.id, 0);
 
-    pfl_buf_init(&out, PFL_SEGMENT_NOTE_BYTES);
-    rc = pfl_proto_pack(&note->base, &out);
-    if (rc == 0)
-        rc = pfl_segment_disk_write(s->dir, &name, pfl_buf_get(&out));
-    pfl_buf_fini(&out);
-    return rc;
+    op->rc = pfl_segment_disk_write(op->s->dir, &name, pfl_buf_get(&op->buf));
+}
+
+/* A copy stays without its note: that of the gap, which it becomes, has the same. */
+static void on_begun(struct pfl_segments_op *op)
+{
+    struct pfl_segments_run *r = op->run;
+    struct pfl_segments_result result = {.rc = op->rc};
+
+    r->is_busy = false;
+    if (op->rc != 0 && r->note->trigger == NULL)
+        free_run(r);
+    else
+        pfl_segments_pump(r);
+    if (op->done != NULL)
+        op->done(op->user, &result);
+}
+
+/* Frees the run when it fails. */
+static int submit_begin(struct pfl_segments_run *r, const struct pfl_segments_begin *begin,
+                        struct pfl_segments_op **ret_op)
+{
+    struct pfl_segments_op *op = NULL;
+    int rc = pfl_segments_make_op(r->s, PFL_SEGMENT_NOTE_BYTES, &op);
+
+    if (rc == 0) {
+        op->run = r;
+        op->done = begin->done;
+        op->user = begin->user;
+        memcpy(op->entry.id, r->id, sizeof(op->entry.id));
+        rc = pfl_proto_pack(&r->note->base, &op->buf);
+        if (rc == 0)
+            rc = pfl_segments_submit(op, run_begin, on_begun);
+        else
+            pfl_segments_free_op(op);
+    }
+    if (rc != 0) {
+        free_run(r);
+        return rc;
+    }
+    r->is_busy = true;
+    *ret_op = op;
+    return 0;
 }
 
 static int copy_note(const Perfleet__Segment *note, Perfleet__Segment **ret_copy)
@@ -672,9 +730,10 @@ static int copy_note(const Perfleet__Segment *note, Perfleet__Segment **ret_copy
     return rc;
 }
 
-int pfl_segments_begin_run(struct pfl_segments *self, Perfleet__Segment *note,
-                           const struct pfl_segment_quota *quota, char ret_id[PFL_SEGMENT_ID_BYTES])
+int pfl_segments_begin_run(struct pfl_segments *self, const struct pfl_segments_begin *begin,
+                           char ret_id[PFL_SEGMENT_ID_BYTES], struct pfl_segments_op **ret_op)
 {
+    Perfleet__Segment *note = begin->note;
     char id[PFL_SEGMENT_ID_BYTES];
     Perfleet__Segment *copy;
     struct pfl_segments_run *r;
@@ -682,7 +741,7 @@ int pfl_segments_begin_run(struct pfl_segments *self, Perfleet__Segment *note,
 
     if (note->trigger != NULL && !has_room_for_copy(self, note))
         return PFL_ELIMIT;
-    make_id(pfl_clock_now_ns(PFL_CLOCK_REALTIME) / NS_PER_MS, id);
+    (void)pfl_ulid_make(pfl_clock_now_ns(PFL_CLOCK_REALTIME) / NS_PER_MS, id);
     note->incarnation = id;
     note->boot_id = self->boot_id;
     note->has_begin_boot_ns = note->has_begin_unix_ns = 1;
@@ -694,12 +753,10 @@ int pfl_segments_begin_run(struct pfl_segments *self, Perfleet__Segment *note,
         rc = pfl_segments_add_run(self, copy, PFL_SEGMENTS_RUN_LIVE, &r);
     if (rc != 0)
         return rc;
-    rc = write_run(self, copy, id);
-    if (rc != 0) {
-        free_run(r);
+    rc = submit_begin(r, begin, ret_op);
+    if (rc != 0)
         return rc;
-    }
-    pfl_segments_set_quota(self, copy->orderer, copy->order, quota);
+    pfl_segments_set_quota(self, copy->orderer, copy->order, &begin->quota);
     memcpy(ret_id, id, sizeof(id));
     return 0;
 }
@@ -722,8 +779,8 @@ void pfl_segments_get_path(const struct pfl_segments *self, const char *id, char
 void pfl_segments_set_quota(struct pfl_segments *self, const char *orderer, const char *order,
                             const struct pfl_segment_quota *quota)
 {
-    for (size_t i = 0; i < self->book.runs_len; i++) {
-        struct pfl_segment_run *r = &self->book.runs[i];
+    for (size_t i = 0; i < self->table.runs_len; i++) {
+        struct pfl_segment_run *r = &self->table.runs[i];
 
         if (strcmp(r->orderer, orderer) == 0 && strcmp(r->order, order) == 0)
             r->quota = *quota;
@@ -732,7 +789,7 @@ void pfl_segments_set_quota(struct pfl_segments *self, const char *orderer, cons
 
 uint64_t pfl_segments_get_quota_bytes(const struct pfl_segments *self)
 {
-    return self->book.quota.max_bytes;
+    return self->table.quota.max_bytes;
 }
 
 bool pfl_segments_has_room(const struct pfl_segments *self)
@@ -773,10 +830,11 @@ int pfl_segments_open(const struct pfl_segments_conf *conf, struct pfl_segments 
     s->conf = *conf;
     s->conf.tick_ms = conf->tick_ms != 0 ? conf->tick_ms : TICK_MS;
     s->conf.settle_ms = conf->settle_ms != 0 ? conf->settle_ms : PFL_SEGMENTS_SETTLE_MS;
+    s->conf.clock_wait_ms = conf->clock_wait_ms != 0 ? conf->clock_wait_ms : CLOCK_WAIT_MS;
     s->dir = -1;
     (void)snprintf(s->path, sizeof(s->path), "%s", conf->dir);
     pfl_list_init(&s->runs);
-    pfl_segment_book_init(&s->book, &conf->quota);
+    pfl_segment_table_init(&s->table, &conf->quota);
     s->worker = conf->worker;
     (void)snprintf(s->boot_id, sizeof(s->boot_id), "%s", conf->boot_id);
     rc = prepare(s);
@@ -810,15 +868,15 @@ void pfl_segments_close(struct pfl_segments *self)
 void pfl_segments_sum(const struct pfl_segments *self, const char *orderer, const char *order,
                       struct pfl_segment_sums *ret_sums)
 {
-    pfl_segment_book_sum(&self->book, orderer, order, ret_sums);
+    pfl_segment_table_sum(&self->table, orderer, order, ret_sums);
 }
 
 void pfl_segments_get_figures(const struct pfl_segments *self,
                               struct pfl_segments_figures *ret_figures)
 {
     *ret_figures = self->figures;
-    pfl_segment_book_sum(&self->book, NULL, NULL, &ret_figures->sums);
-    ret_figures->gaps = self->book.gaps;
-    ret_figures->runs = self->book.runs_len;
+    pfl_segment_table_sum(&self->table, NULL, NULL, &ret_figures->sums);
+    ret_figures->gaps = self->table.gaps;
+    ret_figures->runs = self->table.runs_len;
     ret_figures->has_room = self->has_room;
 }

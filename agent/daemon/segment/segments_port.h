@@ -11,7 +11,7 @@
 
 #include <uv.h>
 
-#include "agent/daemon/segment/segment_book.h"
+#include "agent/daemon/segment/segment_table.h"
 #include "base/buf.h"
 #include "perfleet/segment.pb-c.h"
 
@@ -33,8 +33,12 @@ struct pfl_segments_conf {
     struct pfl_segment_quota quota; /* of all */
     uint64_t tick_ms;               /* how often the index is read; 0: 1000 */
     uint64_t settle_ms;             /* 0: PFL_SEGMENTS_SETTLE_MS */
+    uint64_t clock_wait_ms;         /* a segment, for a clock point after its end; 0: 3000 */
     void (*on_changed)(void *user); /* the sums did */
-    void (*on_closed)(void *user);  /* last callback */
+    /* A clock point of now is wanted, again and again until it is added. False: nobody can give
+     * one. NULL: never. */
+    bool (*ask_clock)(void *user);
+    void (*on_closed)(void *user); /* last callback */
     void *user;
 };
 
@@ -44,13 +48,29 @@ PFL_MUST_USE int pfl_segments_open(const struct pfl_segments_conf *conf,
 /* Ops are done first; on_closed follows. */
 void pfl_segments_close(struct pfl_segments *self);
 
+struct pfl_segments_result {
+    int rc;                /* 0, PFL_ENOENT, PFL_ESTATE (other bytes or a grown gap), PFL_EIO */
+    struct pfl_span bytes; /* of a read: data; of a list: notes, each behind its u32 length */
+    bool has_more;         /* of a list */
+};
+
 /* ---- runs ---- */
 
-/* A new run: `note` has everything that its segments have in common; its incarnation is set here
- * (`ret_id`). PFL_ELIMIT: too many runs or copies, or the disk is full; PFL_EIO, PFL_ENOMEM. */
-PFL_MUST_USE int pfl_segments_begin_run(struct pfl_segments *self, Perfleet__Segment *note,
-                                        const struct pfl_segment_quota *quota,
-                                        char ret_id[PFL_SEGMENT_ID_BYTES]);
+struct pfl_segments_begin {
+    Perfleet__Segment *note; /* what its segments have in common; borrowed during the call */
+    struct pfl_segment_quota quota;
+    /* The note of the run is on the disk. PFL_ELIMIT (the disk is full), PFL_EIO: it is not. Then
+     * there is no such run; but a copy is there, and is to be ended with a reason. */
+    void (*done)(void *user, const struct pfl_segments_result *result);
+    void *user;
+};
+
+/* A new run; its incarnation is made here (`ret_id`). `done` follows from the loop, except after
+ * cancel. PFL_ELIMIT: too many runs or copies; PFL_ENOMEM, PFL_EIO: nothing follows. */
+PFL_MUST_USE int pfl_segments_begin_run(struct pfl_segments *self,
+                                        const struct pfl_segments_begin *begin,
+                                        char ret_id[PFL_SEGMENT_ID_BYTES],
+                                        struct pfl_segments_op **ret_op);
 /* Its session ended: whatever is left of it is taken. */
 void pfl_segments_end_run(struct pfl_segments *self, const char *id);
 /* The path that perfleetd gets. `room`: of dst. */
@@ -64,12 +84,6 @@ uint64_t pfl_segments_get_quota_bytes(const struct pfl_segments *self);
 bool pfl_segments_has_room(const struct pfl_segments *self);
 /* Copied; kept for segments of this boot. */
 void pfl_segments_add_clock(struct pfl_segments *self, const Perfleet__ClockPoint *point);
-
-struct pfl_segments_result {
-    int rc;                /* 0, PFL_ENOENT, PFL_ESTATE (other bytes or a grown gap), PFL_EIO */
-    struct pfl_span bytes; /* of a read: data; of a list: notes, each behind its u32 length */
-    bool has_more;         /* of a list */
-};
 
 /* ---- copies: runs of one segment that this process writes; their notes have a trigger ---- */
 
@@ -95,10 +109,26 @@ struct pfl_segments_copy_end {
 void pfl_segments_end_copy(struct pfl_segments *self, const char *id,
                            const struct pfl_segments_copy_end *end);
 
+/* ---- files that the folder holds for others ---- */
+
+struct pfl_segments_other {
+    const char *name;      /* below PFL_SEGMENT_OTHER_BYTES; borrowed during the call */
+    struct pfl_buf *bytes; /* the content is taken; NULL: the file is removed */
+    void (*done)(void *user, const struct pfl_segments_result *result); /* NULL is legal */
+    void *user;
+};
+
+/* Writes the file and syncs it, or removes it, behind all that was asked for before. `done`
+ * follows from the loop, except after cancel: PFL_ELIMIT: the disk is full; PFL_EIO; the file of
+ * before stays. PFL_ENOMEM, PFL_EIO: nothing follows. */
+PFL_MUST_USE int pfl_segments_write_other(struct pfl_segments *self,
+                                          const struct pfl_segments_other *other,
+                                          struct pfl_segments_op **ret_op);
+
 /* ---- for collectors ---- */
 
 /* What a collector asks for; it sees what is its own alone. */
-struct pfl_segments_ask {
+struct pfl_segments_request {
     const char *collector;         /* borrowed during the call */
     struct pfl_segment_entry what; /* id and number; of a release also the hash of a segment, or
                                       is_gap and the last number of a gap. Of a list: after this
@@ -111,11 +141,14 @@ struct pfl_segments_ask {
 };
 
 /* Each: PFL_ENOMEM, or `done` follows from the loop, except after cancel. */
-PFL_MUST_USE int pfl_segments_list(struct pfl_segments *self, const struct pfl_segments_ask *ask,
+PFL_MUST_USE int pfl_segments_list(struct pfl_segments *self,
+                                   const struct pfl_segments_request *ask,
                                    struct pfl_segments_op **ret_op);
-PFL_MUST_USE int pfl_segments_read(struct pfl_segments *self, const struct pfl_segments_ask *ask,
+PFL_MUST_USE int pfl_segments_read(struct pfl_segments *self,
+                                   const struct pfl_segments_request *ask,
                                    struct pfl_segments_op **ret_op);
-PFL_MUST_USE int pfl_segments_release(struct pfl_segments *self, const struct pfl_segments_ask *ask,
+PFL_MUST_USE int pfl_segments_release(struct pfl_segments *self,
+                                      const struct pfl_segments_request *ask,
                                       struct pfl_segments_op **ret_op);
 /* `done` will not be called. */
 void pfl_segments_cancel(struct pfl_segments_op *op);

@@ -94,6 +94,55 @@ static void a_part_may_be_smaller(void **state)
     }
 }
 
+/* Each costs three quarters of a part, so three turns have time for four. */
+static void what_exceeds_a_part_is_missing_in_the_next(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(take_turn(HOG, PFL_FAIR_TURN_NS / 4 * 3), i % 3 == 0 ? 2 : 1);
+        end_turn();
+    }
+}
+
+static void what_else_is_charged_is_missing_in_the_turn(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        pfl_fair_turn_charge(&turns, HOG, 3ull * COST_NS);
+        pfl_fair_turn_charge(&turns, OTHER, 5ull * COST_NS);
+        assert_int_equal(take_turn(HOG, COST_NS), 7);
+        end_turn();
+    }
+}
+
+/* As after a turn's reads: the excess is the next turn's, up to half a part, and no later one's. */
+static void what_is_charged_after_the_turn_is_used_up_counts_in_the_next(void **state)
+{
+    (void)state;
+    assert_int_equal(take_turn(HOG, COST_NS), 10);
+    pfl_fair_turn_charge(&turns, HOG, 2ull * COST_NS);
+    end_turn();
+    assert_int_equal(take_turn(HOG, COST_NS), 8);
+    pfl_fair_turn_charge(&turns, HOG, 100ull * COST_NS);
+    end_turn();
+    assert_int_equal(take_turn(HOG, COST_NS), 5);
+    pfl_fair_turn_charge(&turns, HOG, 100ull * COST_NS);
+    end_turn();
+    end_turn();
+    assert_int_equal(take_turn(HOG, COST_NS), 10);
+}
+
+/* What is charged does not make its connections look costly. */
+static void as_many_are_released_as_what_is_left_has_time_for(void **state)
+{
+    (void)state;
+    assert_int_equal(take_turn(HOG, COST_NS), 10);
+    pfl_fair_turn_charge(&turns, HOG, 2ull * COST_NS);
+    polled = 0;
+    end_turn();
+    assert_int_equal(polled, 8);
+}
+
 static void each_is_served_before_any_is_served_again(void **state)
 {
     (void)state;
@@ -244,6 +293,10 @@ int main(void)
         TEST(while_no_part_is_used_up_all_are_served_in_each_turn),
         TEST(a_user_takes_its_part_and_others_theirs),
         TEST(a_part_may_be_smaller),
+        TEST(what_exceeds_a_part_is_missing_in_the_next),
+        TEST(what_else_is_charged_is_missing_in_the_turn),
+        TEST(what_is_charged_after_the_turn_is_used_up_counts_in_the_next),
+        TEST(as_many_are_released_as_what_is_left_has_time_for),
         TEST(each_is_served_before_any_is_served_again),
         TEST(a_turn_polls_only_those_that_it_has_time_for),
         TEST(one_is_released_however_long_the_last_ones_took),

@@ -25,6 +25,20 @@ static void known_values_have_known_texts(void **state)
     assert_string_equal(text, "01ARYZ6S410000000000000000");
 }
 
+static void those_of_one_moment_differ(void **state)
+{
+    char one[PFL_ULID_BYTES];
+    char other[PFL_ULID_BYTES];
+
+    (void)state;
+    assert_int_equal(pfl_ulid_make(1469918176385, one), 0);
+    assert_int_equal(pfl_ulid_make(1469918176385, other), 0);
+    assert_true(pfl_ulid_is_valid(one));
+    assert_memory_equal(one, "01ARYZ6S41", 10);
+    assert_memory_equal(one, other, 10);
+    assert_string_not_equal(one, other);
+}
+
 static void later_ones_sort_later(void **state)
 {
     static const uint8_t random[PFL_ULID_RANDOM_BYTES] = {200, 1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -56,6 +70,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_values_have_known_texts),
+        cmocka_unit_test(those_of_one_moment_differ),
         cmocka_unit_test(later_ones_sort_later),
         cmocka_unit_test(other_texts_are_none),
     };

@@ -205,6 +205,19 @@ static void only_a_slice_that_says_so_is_the_last_one(void **state)
     }
 }
 
+/* The 0 says that more slices follow; what does follow is no field. */
+static void a_packet_is_not_handed_out_early_before_malformed_bytes(void **state)
+{
+    static const uint8_t body[] = {0x12, 5, 0x0a, 1, 'x', 0x10, 0, 1};
+    struct world w;
+
+    (void)state;
+    init(&w, SMALL_MAX);
+    assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body))), PFL_EPROTO);
+    assert_int_equal(w.packets, 0);
+    fini(&w);
+}
+
 static void packet_past_the_maximum_is_refused(void **state)
 {
     static const uint8_t data[100];
@@ -456,6 +469,7 @@ int main(void)
         cmocka_unit_test(packet_over_many_replies_is_put_together),
         cmocka_unit_test(more_slices_than_the_array_holds_are_spilled),
         cmocka_unit_test(only_a_slice_that_says_so_is_the_last_one),
+        cmocka_unit_test(a_packet_is_not_handed_out_early_before_malformed_bytes),
         cmocka_unit_test(packet_past_the_maximum_is_refused),
         cmocka_unit_test(empty_packets_and_empty_slices_are_harmless),
         cmocka_unit_test(reply_cut_anywhere_is_refused_or_gives_whole_packets),

@@ -244,7 +244,8 @@ static void a_segment_is_reserved_once_and_then_live(void **state)
     assert_string_equal(again.id, first.id);
     assert_int_equal(find(&(Perfleet__TraceQuery)PERFLEET__TRACE_QUERY__INIT).len, 1);
     assert_run(1, 1, 0, 0, 0);
-    assert_int_equal(get_run().bytes, 1000);
+    assert_int_equal(get_run().bytes,
+                     1000 + 8 * protobuf_c_message_get_packed_size(&m.segment.base));
 }
 
 static void other_bytes_under_a_number_are_a_conflict(void **state)
@@ -387,6 +388,42 @@ static void a_window_finds_what_overlaps(void **state)
     assert_int_equal(find(&query).len, 1);
     query = query_of(4000, 5000);
     assert_int_equal(find(&query).len, 0);
+}
+
+/* Descriptions and patterns that a host and an operator made for it. */
+static void a_costly_search_continues_by_its_cursor(void **state)
+{
+    static char text[60001];
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    struct pfl_index_cursor cursor = {.len = 0};
+    char *patterns[60];
+    unsigned finds = 0;
+    size_t found = 0;
+
+    (void)state;
+    memset(text, 'a', sizeof(text) - 1);
+    for (uint32_t i = 1; i <= 8; i++) {
+        struct made m;
+
+        make(&m, "a", i);
+        m.sources[0] = text;
+        store(&m.segment);
+    }
+    for (unsigned i = 0; i < 60; i++)
+        patterns[i] = i != 59 ? "*a*a*a*b" : "a*";
+    query.data_source = patterns;
+    query.n_data_source = 60;
+    do {
+        struct rows rows;
+
+        query.after = (ProtobufCBinaryData){cursor.len, cursor.bytes};
+        rows = find(&query);
+        cursor = rows.cursor;
+        found += rows.len;
+        finds++;
+    } while (cursor.len != 0);
+    assert_int_equal(found, 8);
+    assert_true(finds >= 3); /* of three each */
 }
 
 static void a_cursor_continues(void **state)
@@ -797,6 +834,7 @@ int index_cases_run(const struct index_cases_engine *of)
         CASE(a_number_in_a_gap_that_arrives_counts_once),
         CASE(a_window_finds_what_overlaps),
         CASE(a_cursor_continues),
+        CASE(a_costly_search_continues_by_its_cursor),
         CASE(a_foreign_cursor_is_refused),
         CASE(each_term_of_a_query_is_judged),
         CASE(invisible_rows_are_not_found),
@@ -812,9 +850,11 @@ int index_cases_run(const struct index_cases_engine *of)
         CASE(runs_come_in_pages_while_others_come_and_go),
         CASE(a_lost_trace_is_a_hole_until_it_is_found),
         CASE(a_host_has_bounds_in_the_index),
+        CASE(descriptions_count_as_bytes),
         CASE(runs_of_which_nothing_is_left_are_forgotten),
         CASE(a_transaction_forgets_a_bounded_number),
         CASE(leases_that_nobody_holds_are_forgotten),
+        CASE(collectors_that_do_not_come_back_are_forgotten),
         CASE(the_clock_is_the_noted_one_or_that_of_the_newest_trace),
         CASE(an_order_has_a_generation),
         CASE(removed_orders_leave_a_generation_and_no_rows),

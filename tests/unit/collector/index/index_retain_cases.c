@@ -52,6 +52,11 @@ static Perfleet__Segment *make(const struct what *what)
     return &segment;
 }
 
+static uint64_t count_bytes(const struct what *what)
+{
+    return what->bytes + 8 * protobuf_c_message_get_packed_size(&make(what)->base);
+}
+
 static const char *put(const struct what *what)
 {
     static struct pfl_index_place place;
@@ -113,21 +118,23 @@ void kinds_are_summed_and_their_oldest_found(void **state)
 {
     struct pfl_index_oldest query = {
         .of = PFL_INDEX_OF_KIND, .before_unix_ns = UINT64_MAX, .now_unix_ns = T0 + 100 * S};
+    const struct what what[] = {{"a", "cpu", "crash", NULL, 2, 20, T0 + 5 * S},
+                                {"b", "cpu", "crash", NULL, 1, 10, T0 + 4 * S},
+                                {"b", "cpu", "crash", "oom", 2, 7, T0 + 3 * S}};
     char first[PFL_INDEX_ID_BYTES];
     char triggered[PFL_INDEX_ID_BYTES];
     struct kinds kinds;
 
     (void)state;
-    (void)put(&(struct what){"a", "cpu", "crash", NULL, 2, 20, T0 + 5 * S});
-    (void)snprintf(first, sizeof(first), "%s",
-                   put(&(struct what){"b", "cpu", "crash", NULL, 1, 10, T0 + 4 * S}));
-    (void)snprintf(triggered, sizeof(triggered), "%s",
-                   put(&(struct what){"b", "cpu", "crash", "oom", 2, 7, T0 + 3 * S}));
+    (void)put(&what[0]);
+    (void)snprintf(first, sizeof(first), "%s", put(&what[1]));
+    (void)snprintf(triggered, sizeof(triggered), "%s", put(&what[2]));
     (void)put(&(struct what){"a", "net", NULL, NULL, 1, 1, T0 + S});
     kinds = list_kinds();
     assert_int_equal(kinds.len, 2);
     assert_string_equal(kinds.classes[0], "crash/cpu");
-    assert_int_equal(kinds.bytes[0], 37);
+    assert_int_equal(kinds.bytes[0],
+                     count_bytes(&what[0]) + count_bytes(&what[1]) + count_bytes(&what[2]));
     assert_string_equal(kinds.classes[1], "default/net");
     query.kind = kinds.ids[0];
     assert_string_equal(get_oldest(&query), first);
@@ -189,23 +196,24 @@ static bool on_use(void *user, const struct pfl_index_use *use)
 void hosts_and_triggers_above_a_bound_are_listed(void **state)
 {
     struct pfl_index_use_query query = {
-        .class_name = "default", .above = 40, .after_trigger = "", .limit = 8};
+        .class_name = "default", .above = 40000, .after_trigger = "", .limit = 8};
+    const struct what cpu = {"a", "cpu", NULL, NULL, 2, 30000, T0};
+    const struct what net = {"a", "net", NULL, NULL, 1, 11000, T0 + 9};
     struct pfl_index_oldest oldest = {
         .of = PFL_INDEX_OF_HOST, .class_name = "default", .now_unix_ns = T0 + 100 * S};
     struct uses uses = {.len = 0};
     char first[PFL_INDEX_ID_BYTES];
 
     (void)state;
-    (void)put(&(struct what){"a", "cpu", NULL, NULL, 2, 30, T0});
-    (void)snprintf(first, sizeof(first), "%s",
-                   put(&(struct what){"a", "net", NULL, NULL, 1, 11, T0 + 9}));
-    (void)put(&(struct what){"a", "dump", "crash", NULL, 1, 1000, T0});
+    (void)put(&cpu);
+    (void)snprintf(first, sizeof(first), "%s", put(&net));
+    (void)put(&(struct what){"a", "dump", "crash", NULL, 1, 1000000, T0});
     (void)put(&(struct what){"b", "cpu", NULL, "oom", 1, 20, T0});
     (void)put(&(struct what){"b", "cpu", NULL, "oom", 2, 20, T0});
     assert_int_equal(pfl_index_list_host_use(index_cases_get(), &query, on_use, &uses), 0);
     assert_int_equal(uses.len, 1);
     assert_string_equal(uses.name, "a");
-    assert_int_equal(uses.amount, 41);
+    assert_int_equal(uses.amount, count_bytes(&cpu) + count_bytes(&net));
     oldest.host_id = uses.host_id;
     assert_string_equal(get_oldest(&oldest), first); /* the first recorded */
     query.after_host = uses.host_id;
@@ -328,7 +336,7 @@ void a_lost_trace_is_a_hole_until_it_is_found(void **state)
     assert_int_equal(pfl_index_set_found(index_cases_get(), id, T0 + 2 * S), 0);
     assert_int_equal(pfl_index_set_found(index_cases_get(), id, T0 + 2 * S), PFL_ENOENT);
     assert_int_equal(get_run().holes, 0);
-    assert_int_equal(get_run().bytes, 10);
+    assert_int_equal(get_run().bytes, count_bytes(&what));
     assert_int_equal(pfl_index_has_number(index_cases_get(), make(&what), id, &has), 0);
     assert_false(has);
     assert_int_equal(pfl_index_has_number(index_cases_get(), make(&what), "other", &has), 0);
@@ -342,12 +350,44 @@ void a_lost_trace_is_a_hole_until_it_is_found(void **state)
     assert_int_equal(get_run().stored, 1);
 }
 
+/* A segment without bytes fills a disk by its description. */
+void descriptions_count_as_bytes(void **state)
+{
+    const struct what empty = {"a", "cpu", NULL, NULL, 1, 0, T0};
+    const struct what missing = {"a", "cpu", NULL, NULL, 2, 0, T0};
+    const struct pfl_index_deletion why = {
+        .who = "retention", .reason = "too many", .now_unix_ns = T0 + S};
+    Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
+    struct pfl_index_place place = {.id = "01JG", .key = ""};
+    enum pfl_index_reserve result;
+    char id[PFL_INDEX_ID_BYTES];
+
+    (void)state;
+    (void)snprintf(id, sizeof(id), "%s", put(&empty));
+    assert_int_equal(get_run().bytes, count_bytes(&empty));
+    gap.has_last = 1;
+    for (gap.last = 3; gap.last <= 3000;
+         gap.last += 2997) { /* it grows, and its description, too */
+        Perfleet__Segment *segment = make(&missing);
+
+        segment->gap = &gap;
+        assert_int_equal(pfl_index_reserve(index_cases_get(), segment, T0, &place, &result), 0);
+        assert_int_equal(get_run().bytes, 8 * protobuf_c_message_get_packed_size(&segment->base) +
+                                              count_bytes(&empty));
+    }
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), place.id, &why), 0);
+    assert_int_equal(get_run().bytes, count_bytes(&empty));
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), 0);
+    assert_int_equal(get_run().bytes, 0);
+}
+
 /* Classes that a host invents share the first kind when it has too many. */
 void a_host_has_bounds_in_the_index(void **state)
 {
     char name[32];
     struct what what = {"evil", "cpu", name, NULL, 1, 1, T0};
     uint64_t sum = 0;
+    uint64_t expected = 0;
     struct kinds kinds;
 
     (void)state;
@@ -363,15 +403,17 @@ void a_host_has_bounds_in_the_index(void **state)
         (void)snprintf(place.id, sizeof(place.id), "01JR%022u", ++ids);
         place.key[0] = '\0';
         assert_int_equal(pfl_index_reserve(index_cases_get(), segment, T0, &place, &result), 0);
-        if (i >= PFL_INDEX_OWN_KINDS_MAX)
-            assert_int_equal(pfl_index_set_live(index_cases_get(), place.id, T0), 0);
+        if (i < PFL_INDEX_OWN_KINDS_MAX)
+            continue;
+        assert_int_equal(pfl_index_set_live(index_cases_get(), place.id, T0), 0);
+        expected += segment->bytes + 8 * protobuf_c_message_get_packed_size(&segment->base);
     }
     kinds = list_kinds();
     assert_int_equal(kinds.len, 1);
     assert_string_equal(kinds.classes[0], "default/");
     for (unsigned i = 0; i < kinds.len; i++)
         sum += kinds.bytes[i];
-    assert_int_equal(sum, 3);
+    assert_int_equal(sum, expected);
 }
 
 void runs_of_which_nothing_is_left_are_forgotten(void **state)
@@ -385,7 +427,7 @@ void runs_of_which_nothing_is_left_are_forgotten(void **state)
     assert_int_equal(pfl_index_forget_runs(index_cases_get(), T0 + 9 * S, &count), 0);
     assert_int_equal(count, 0);
     assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), 0);
-    assert_int_equal(pfl_index_put_off(index_cases_get(), id), 0);
+    assert_int_equal(pfl_index_postpone(index_cases_get(), id), 0);
     assert_int_equal(pfl_index_count_tombstones(index_cases_get(), &count), 0);
     assert_int_equal(count, 1);
     assert_int_equal(pfl_index_set_gone(index_cases_get(), id, T0 + 3 * S), 0);
@@ -472,6 +514,31 @@ void leases_that_nobody_holds_are_forgotten(void **state)
     assert_int_equal(pfl_index_count_leases(index_cases_get(), &leases), 0);
     assert_int_equal(leases.own, 3);
     assert_int_equal(forget(pfl_index_forget_runs), 0);
+}
+
+/* The name of an instance may be new with each start, as a container's is. */
+void collectors_that_do_not_come_back_are_forgotten(void **state)
+{
+    struct pfl_index *index = index_cases_get();
+    uint64_t generation;
+
+    (void)state;
+    script("INSERT INTO collector(name, generation, beat_ms) VALUES('died', 7, 1000);"
+           "INSERT INTO collector(name, generation, beat_ms) VALUES('ended', 3, -1000);"
+           "INSERT INTO lease(name, collector, generation) VALUES('a', 'died', 7)");
+    assert_int_equal(pfl_index_join(index, "c2", &generation), 0);
+    assert_int_equal(pfl_index_leave(index), 0);
+    assert_int_equal(pfl_index_join(index, "c3", &generation), 0);
+    script("UPDATE collector SET beat_ms = 1000 WHERE name = 'c3'"); /* the clock jumped */
+    assert_int_equal(forget(pfl_index_forget_runs), 3);
+    assert_int_equal(pfl_index_beat(index), 0);
+    assert_int_equal(forget(pfl_index_forget_runs), 0);
+    assert_int_equal(pfl_index_join(index, "died", &generation), 0);
+    assert_int_equal(generation, 1);
+    assert_int_equal(pfl_index_join(index, "ended", &generation), 0);
+    assert_int_equal(generation, 1);
+    assert_int_equal(pfl_index_join(index, "c2", &generation), 0); /* it ended just now */
+    assert_int_equal(generation, 2);
 }
 
 static uint64_t get_clock(void)

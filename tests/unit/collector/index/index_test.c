@@ -86,7 +86,7 @@ static void a_newer_schema_is_refused_in_words(void **state)
     index = NULL;
     assert_int_equal(open_with(true, why, &index), PFL_ENEWER);
     assert_string_equal(why,
-                        "the index has version 7, and this program knows versions up to 3: use "
+                        "the index has version 7, and this program knows versions up to 4: use "
                         "the newer program");
     assert_null(index);
 }

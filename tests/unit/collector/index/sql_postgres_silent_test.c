@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Played servers that let clients in, and then do not answer, or do not even read. */
+/* Played servers that let clients in, and then do not answer, do not even read, or send on. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -30,17 +31,42 @@
 static pid_t server = -1;
 static int request_pipe = -1; /* a byte comes when the server got a request */
 static char conninfo[128];
+static enum { SENDS_NOTHING, SENDS_NOTICES, SENDS_ROWS } sends = SENDS_NOTHING;
 
 /* ---- the server ---- */
+
+/* The same message, until the client has enough. */
+static void send_on(int fd, const void *message, size_t len)
+{
+    while (send(fd, message, len, MSG_NOSIGNAL) > 0)
+        continue;
+}
+
+static void send_rows(int fd)
+{
+    static const char begin[] = {'T', 0, 0, 0, 26, 0,  1,  'a', 0,  0,  0,  0, 0, 0,
+                                 0,   0, 0, 0, 25, -1, -1, -1,  -1, -1, -1, 0, 0};
+    static char row[5 + 6 + 65536] = {'D', 0, 1, 0, 10, 0, 1, 0, 1, 0, 0};
+
+    (void)!send(fd, begin, sizeof(begin), MSG_NOSIGNAL);
+    send_on(fd, row, sizeof(row));
+}
 
 /* AuthenticationOk and ReadyForQuery, then nothing. */
 static void let_in(int fd, int heard_by, bool is_reading)
 {
     static const char welcome[] = {'R', 0, 0, 0, 8, 0, 0, 0, 0, 'Z', 0, 0, 0, 5, 'I'};
+    static const char notice[] = {'N', 0,   0, 0,   20,  'S', 'W', 0, 'V', 'W', 0,
+                                  'C', '0', 0, 'M', 'l', 'o', 'g', 0, 0,   0};
     char bytes[65536];
 
-    if (recv(fd, bytes, sizeof(bytes), 0) <= 0 || send(fd, welcome, sizeof(welcome), 0) < 0)
+    if (recv(fd, bytes, sizeof(bytes), 0) <= 0 ||
+        send(fd, welcome, sends == SENDS_NOTICES ? 9 : sizeof(welcome), 0) < 0)
         return;
+    if (sends == SENDS_NOTICES)
+        send_on(fd, notice, sizeof(notice));
+    if (sends == SENDS_ROWS && recv(fd, bytes, sizeof(bytes), 0) > 0)
+        send_rows(fd);
     while (is_reading && recv(fd, bytes, sizeof(bytes), 0) > 0)
         (void)!write(heard_by, "q", 1);
 }
@@ -76,6 +102,7 @@ static void play(bool is_reading)
     (void)close(listener);
     (void)close(ends[1]);
     request_pipe = ends[0];
+    sends = SENDS_NOTHING;
     (void)snprintf(conninfo, sizeof(conninfo),
                    "host=127.0.0.1 port=%u user=a dbname=a sslmode=disable gssencmode=disable",
                    ntohs(addr.sin_port));
@@ -162,12 +189,49 @@ static void what_is_cancelled_waits_no_longer_and_connects_no_more(void **state)
     sql->engine->close(sql);
 }
 
+/* During the connect. None of it is written to the log. */
+static void a_server_that_sends_notices_without_end_is_given_up(void **state)
+{
+    char why[PFL_SQL_WHY_BYTES];
+    struct pfl_sql *sql;
+    int log = dup(STDERR_FILENO);
+    int seen = memfd_create("stderr", MFD_CLOEXEC);
+    int rc;
+
+    (void)state;
+    assert_true(log >= 0 && seen >= 0);
+    sends = SENDS_NOTICES;
+    play(true);
+    assert_true(dup2(seen, STDERR_FILENO) >= 0);
+    rc = pfl_sql_postgres_open(conninfo, LONG_MS, why, &sql);
+    assert_true(dup2(log, STDERR_FILENO) >= 0);
+    assert_int_equal(rc, PFL_EAGAIN);
+    assert_int_equal(lseek(seen, 0, SEEK_END), 0);
+    (void)close(seen);
+    (void)close(log);
+}
+
+static void a_server_that_sends_rows_without_end_is_given_up(void **state)
+{
+    struct pfl_sql *sql;
+
+    (void)state;
+    sends = SENDS_ROWS;
+    play(true);
+    sql = open_sql(LONG_MS);
+    assert_int_equal(sql->engine->script(sql, "BEGIN"), PFL_EAGAIN);
+    assert_non_null(strstr(sql->why, "the server's answer has no end"));
+    sql->engine->close(sql);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, end)
     const struct CMUnitTest tests[] = {
         TEST(a_server_that_does_not_answer_is_given_up),
         TEST(a_server_that_does_not_read_is_given_up),
+        TEST(a_server_that_sends_notices_without_end_is_given_up),
+        TEST(a_server_that_sends_rows_without_end_is_given_up),
         TEST(what_is_cancelled_waits_no_longer_and_connects_no_more),
     };
 

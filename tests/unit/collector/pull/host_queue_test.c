@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "collector/relay/host_map.h"
 #include "tests/support/sweep.h"
 
 static struct pfl_host_queue *queue;
@@ -208,7 +209,7 @@ static void a_host_is_known_while_a_relay_has_it(void **state)
     pfl_host_queue_forget_relay(queue, 0);
     assert_int_equal(pfl_queued_host_get_relay(a, 3), 3);
     leave("a", 3);
-    assert_int_equal(pfl_queued_host_get_relay(a, 3), PFL_HOST_QUEUE_RELAYS_MAX);
+    assert_int_equal(pfl_queued_host_get_relay(a, 3), PFL_HOST_MAP_RELAYS);
     pfl_host_queue_give(queue, a, PFL_VISIT_MORE, 0, 0);
     pfl_host_queue_get_figures(queue, &f);
     assert_int_equal(f.hosts, 0);
@@ -235,7 +236,7 @@ static void more_hosts_than_the_table_has_and_bad_names_are_refused(void **state
 
     (void)state;
     s.name = name;
-    for (unsigned i = 0; i < PFL_HOST_QUEUE_HOSTS_MAX; i++) {
+    for (unsigned i = 0; i < PFL_HOST_MAP_MAX; i++) {
         (void)snprintf(name, sizeof(name), "h%u", i);
         assert_int_equal(pfl_host_queue_set(queue, &s, 0), 0);
     }

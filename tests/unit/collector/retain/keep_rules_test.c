@@ -93,6 +93,7 @@ static void malformed_rules_are_refused(void **state)
         "a:age=36501d",
         "a:bytes=99999999999999999999",
         "a:bytes=4294967296000T",
+        "a:bytes=42949672950T",
         "**:age=1d",
         "a:per-trigger=2K",
         "a:bytes=1.5G",

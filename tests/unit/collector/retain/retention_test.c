@@ -205,7 +205,7 @@ static bool is_asked_for(const struct pfl_index_oldest *q, const struct trace *t
     if (q->of == PFL_INDEX_OF_TRIGGER)
         return t->kind + 1 == q->kind && t->host + 1 == q->host_id &&
                strcmp(triggers[t->trigger], q->trigger) == 0;
-    if ((t->trigger != 0) != q->is_triggered || (q->has_bytes && t->bytes == 0))
+    if ((t->trigger != 0) != q->is_triggered)
         return false;
     if (q->of == PFL_INDEX_OF_HOST)
         return t->host + 1 == q->host_id && strcmp(classes[t->kind], q->class_name) == 0;
@@ -471,6 +471,62 @@ static void a_pass_has_a_bound_of_deletions(void **state)
     pfl_retention_free(r);
 }
 
+/* A page of uses that are all above the bound, of which nothing may go; then `after` is asked. */
+static void list_page(struct pfl_retention *r, uint64_t first_host)
+{
+    struct pfl_index_use use = {.name = "oom", .amount = 20};
+
+    for (unsigned i = 0; i < PFL_RETENTION_PAGE; i++) {
+        use.host_id = first_host + i;
+        assert_int_equal(pfl_retention_add_use(r, &use), i + 1 < PFL_RETENTION_PAGE);
+    }
+    pfl_retention_on_listed(r);
+    while (pfl_retention_get_step(r) == PFL_RETENTION_OLDEST)
+        pfl_retention_on_oldest(r, NULL);
+}
+
+static void expect_page_after(const struct pfl_retention *r, enum pfl_retention_step step,
+                              uint64_t host, const char *trigger)
+{
+    struct pfl_index_use_query q;
+
+    assert_int_equal(pfl_retention_get_step(r), step);
+    pfl_retention_get_use(r, &q);
+    assert_int_equal(q.after_host, host);
+    assert_string_equal(q.after_trigger, trigger);
+    assert_int_equal(q.limit, PFL_RETENTION_PAGE);
+}
+
+static void a_list_of_uses_goes_on_behind_a_full_page(void **state)
+{
+    const struct pfl_index_kind kind = {.id = 1, .class_name = "default", .bytes = 1, .traces = 1};
+
+    (void)state;
+    for (unsigned is_of_triggers = 0; is_of_triggers < 2; is_of_triggers++) {
+        enum pfl_retention_step step =
+            is_of_triggers != 0 ? PFL_RETENTION_TRIGGERS : PFL_RETENTION_HOSTS;
+        struct pfl_keep_rules rules;
+        struct pfl_retention *r = NULL;
+
+        pfl_keep_rules_init(&rules);
+        rules.list[0].age_ns = rules.list[0].triggered_ns = 0;
+        rules.list[0].per_trigger = is_of_triggers != 0 ? 10 : 0;
+        rules.list[0].host_bytes = is_of_triggers != 0 ? 0 : 10;
+        assert_int_equal(pfl_retention_new(&rules, &r), 0);
+        pfl_retention_begin(r, NOW);
+        assert_true(pfl_retention_add_kind(r, &kind));
+        pfl_retention_on_listed(r);
+        expect_page_after(r, step, 0, "");
+        list_page(r, 1);
+        expect_page_after(r, step, PFL_RETENTION_PAGE, "oom");
+        list_page(r, 100);
+        expect_page_after(r, step, 100 + PFL_RETENTION_PAGE - 1, "oom");
+        pfl_retention_on_listed(r);
+        assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_END);
+        pfl_retention_free(r);
+    }
+}
+
 static int make_one(void *arg)
 {
     struct pfl_keep_rules rules;
@@ -497,6 +553,7 @@ int main(void)
         cmocka_unit_test(a_deletion_that_fails_ends_its_group),
         cmocka_unit_test(a_row_that_may_not_go_stays),
         cmocka_unit_test(a_pass_has_a_bound_of_deletions),
+        cmocka_unit_test(a_list_of_uses_goes_on_behind_a_full_page),
         cmocka_unit_test(every_allocation_may_fail),
     };
 

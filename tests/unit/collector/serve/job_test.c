@@ -185,6 +185,45 @@ static void what_is_fetched_is_kept_for_a_day(void **state)
     assert_int_equal(keep_unix_ns, WORLD_NOW + 86400 * WORLD_S);
 }
 
+/* A reader of all traces would stop retention. */
+static void what_a_reader_fetches_is_not_kept(void **state)
+{
+    static const char rules[] =
+        "rule { name: \"web\" operator: \"ann\" host: \"*\" role: \"read\" }\n"
+        "role { name: \"read\" traces: true }\n";
+    const char *id = world_store_web(1, 10);
+    uint64_t keep_unix_ns = 1;
+
+    (void)state;
+    pfl_scope_free(world.scope);
+    assert_int_equal(world_open_scope(rules), 0);
+    get(id, 0, 1);
+    assert_data(0, 1);
+    assert_int_equal(pfl_index_get(world.engines.index, id, on_kept, &keep_unix_ns), 0);
+    assert_int_equal(keep_unix_ns, 0);
+}
+
+/* Those that are not there are no rows, and end no step by themselves. */
+static void many_ids_are_looked_up_in_steps(void **state)
+{
+    static char ids[4 * PFL_JOB_IDS_MAX][PFL_INDEX_ID_BYTES];
+    char *list[4 * PFL_JOB_IDS_MAX];
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
+
+    (void)state;
+    for (unsigned i = 0; i < 4 * PFL_JOB_IDS_MAX; i++) {
+        (void)snprintf(ids[i], sizeof(ids[i]), "01JZ%022u", i);
+        list[i] = ids[i];
+    }
+    query.id = list;
+    query.n_id = 4 * PFL_JOB_IDS_MAX;
+    request.list = &query;
+    world_ask(&request);
+    assert_int_equal(world_count_traces(), 0);
+    assert_int_equal(world.steps[PFL_JOB_FIND], 4);
+}
+
 static void what_is_not_there_has_no_bytes(void **state)
 {
     char db[PFL_INDEX_ID_BYTES];
@@ -569,6 +608,8 @@ int main(void)
         CASE(a_list_in_parts_misses_none),
         CASE(a_cursor_continues_after_the_limit),
         CASE(traces_are_found_by_their_ids),
+        CASE(many_ids_are_looked_up_in_steps),
+        CASE(what_a_reader_fetches_is_not_kept),
         CASE(bytes_come_in_parts_and_in_order),
         CASE(what_is_fetched_is_kept_for_a_day),
         CASE(what_is_not_there_has_no_bytes),

@@ -108,7 +108,7 @@ static int run_job(struct pfl_job *job, struct pfl_buf *out)
             if (world.on_step != NULL)
                 world.on_step(world.steps[step]);
             assert_true(pfl_job_is_of_index(step) != pfl_job_is_of_store(step));
-            pfl_work_run(job, &world.engines);
+            pfl_job_work_run(job, &world.engines);
             note_changed(job, step);
             pfl_job_on_done(job);
         }
@@ -130,13 +130,13 @@ int world_run_packed(struct pfl_span packed)
     world_drop_replies();
     pfl_buf_init(&out, 64u << 20);
     if (rc == 0)
-        rc = pfl_work_prepare(job);
+        rc = pfl_job_work_prepare(job);
     if (rc == 0)
         rc = run_job(job, &out);
     if (rc == 0)
         rc = world_read_replies(&out);
     if (job != NULL)
-        pfl_work_release(job);
+        pfl_job_work_release(job);
     pfl_job_free(job);
     pfl_buf_fini(&out);
     return rc;

@@ -7,7 +7,7 @@
 #ifndef PFL_TESTS_COLLECTOR_JOB_WORLD_H
 #define PFL_TESTS_COLLECTOR_JOB_WORLD_H
 
-#include "collector/serve/work_port.h"
+#include "collector/serve/job_work_port.h"
 
 #define WORLD_REPLIES 64u
 #define WORLD_CHANGED 128u
@@ -22,7 +22,7 @@ struct world_made {
 };
 
 struct world {
-    struct pfl_work_engines engines;
+    struct pfl_job_work_engines engines;
     struct pfl_store_put *put;
     struct pfl_known_hosts *hosts;
     struct pfl_scope *scope;

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "collector/relay/host_map.h"
 #include "perfleet/segment.fields.h"
 #include "tests/support/sweep.h"
 
@@ -84,7 +85,7 @@ static void there_is_a_largest_number_of_hosts(void **state)
 
     (void)state;
     assert_int_equal(pfl_known_hosts_new(&hosts), 0);
-    for (unsigned i = 0; i < PFL_KNOWN_HOSTS_MAX; i++) {
+    for (unsigned i = 0; i < PFL_HOST_MAP_MAX; i++) {
         (void)snprintf(name, sizeof(name), "host-%u", i);
         assert_int_equal(set(hosts, name, 0, true, "x=y"), 0);
     }
@@ -93,7 +94,7 @@ static void there_is_a_largest_number_of_hosts(void **state)
     assert_true(has_label(hosts, "host-3", "x=z"));
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    assert_int_equal(set(hosts, name, 0, true, NULL), PFL_ELIMIT);
+    assert_int_equal(set(hosts, name, 0, true, NULL), PFL_EINVAL);
     pfl_known_hosts_free(hosts);
     pfl_known_hosts_free(NULL);
 }
@@ -112,7 +113,7 @@ static void a_new_host_takes_the_place_of_the_one_that_left_first(void **state)
 
     (void)state;
     assert_int_equal(pfl_known_hosts_new(&hosts), 0);
-    for (unsigned i = 0; i < PFL_KNOWN_HOSTS_MAX; i++) {
+    for (unsigned i = 0; i < PFL_HOST_MAP_MAX; i++) {
         (void)snprintf(name, sizeof(name), "host-%u", i);
         assert_int_equal(set(hosts, name, i % 2, true, "x=y"), 0);
     }

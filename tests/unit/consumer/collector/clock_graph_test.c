@@ -140,6 +140,28 @@ static void boots_are_clocks_of_their_own(void **state)
     pfl_clock_graph_free(g);
 }
 
+/* Another one's boot ended early: what came after it has no place on its clock. */
+static void the_reference_is_known_about_as_long_as_any(void **state)
+{
+    struct pfl_clock_graph *g = make(3);
+    int64_t ns;
+    int64_t error;
+    size_t reference;
+
+    (void)state;
+    assert_int_equal(add(g, &(struct given){0, "r", "1", 100 * S, 0, 1}), 0);
+    assert_int_equal(add(g, &(struct given){0, "r", "1", 150 * S, 0, 1}), 0);
+    assert_int_equal(add(g, &(struct given){1, "r", "1", 100 * S, 0, 1}), 0);
+    assert_int_equal(add(g, &(struct given){1, "r", "1", 195 * S, 0, 1}), 0);
+    assert_int_equal(add(g, &(struct given){2, "r", "1", 100 * S, 0, 1}), 0);
+    assert_int_equal(add(g, &(struct given){2, "r", "1", 200 * S, 0, 1}), 0);
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_int_equal(reference, 1);
+    assert_true(pfl_clock_graph_convert(g, 2, 190 * S, &ns, &error));
+    assert_int_equal(error, 2);
+    pfl_clock_graph_free(g);
+}
+
 static void what_makes_no_sense_is_left_out(void **state)
 {
     struct pfl_clock_graph *g = make(1);
@@ -250,6 +272,7 @@ int main(void)
         cmocka_unit_test(offsets_between_two_exchanges_lie_on_a_line),
         cmocka_unit_test(hosts_of_different_relays_are_tied_by_one_that_was_with_both),
         cmocka_unit_test(boots_are_clocks_of_their_own),
+        cmocka_unit_test(the_reference_is_known_about_as_long_as_any),
         cmocka_unit_test(what_makes_no_sense_is_left_out),
         cmocka_unit_test(extreme_offsets_do_no_harm),
         cmocka_unit_test(each_allocation_may_fail),

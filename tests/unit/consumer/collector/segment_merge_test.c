@@ -10,13 +10,26 @@
 
 #include <cmocka.h>
 
+#include <zlib.h>
+#include <zstd.h>
+
 #include "base/mem.h"
+#include "base/message.h"
 #include "proto/compressed.h"
 #include "proto/packet_scan.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/trace_bytes.h"
 
-enum { CLOCK = 6, TIMESTAMP = 8, SEQUENCE = 10, MACHINE = 98, SYNC = 107, ZSTD = 133, LOAD = 900 };
+enum {
+    CLOCK = 6,
+    TIMESTAMP = 8,
+    SEQUENCE = 10,
+    DEFLATE = 50,
+    MACHINE = 98,
+    SYNC = 107,
+    ZSTD = 133,
+    LOAD = 900
+};
 
 #define FILES         6u
 #define BETA_AHEAD_NS 100000000000000ll
@@ -207,10 +220,10 @@ static size_t count_expected(const char *numbers, uint32_t id)
 
         while (pfl_reader_field(&r, &f)) {
             n += has_field(f.bytes, id);
-            if (!has_field(f.bytes, ZSTD))
+            if (!pfl_compressed_find(f.bytes, &f))
                 continue;
             pfl_buf_init(&out, PFL_PACKET_MAX_BYTES);
-            assert_int_equal(pfl_compressed_decode(decoder, field_bytes(f.bytes, ZSTD), &out), 0);
+            assert_int_equal(pfl_compressed_decode(decoder, &f, &out), 0);
             n += count_in(pfl_buf_get(&out), id);
             pfl_buf_fini(&out);
         }
@@ -247,6 +260,214 @@ static void all_packets_of_all_segments_are_in_the_trace(void **state)
     assert_int_equal(alpha.refused_packets + beta.refused_packets, 0);
     assert_int_equal(alpha.missing_segments + beta.failed_segments, 0);
     close_world(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+/* Appends a packet that says that it is compressed in this way. */
+static void put_compressed(struct file *file, uint32_t id, struct pfl_span packed)
+{
+    struct pfl_buf out;
+    struct pfl_message m = pfl_message_of(&out);
+    size_t packet;
+
+    pfl_buf_init(&out, sizeof(file->bytes));
+    packet = pfl_message_begin(&m, 1);
+    pfl_message_bytes(&m, id, packed);
+    pfl_message_end(&m, packet);
+    assert_int_equal(m.rc, 0);
+    assert_in_range(out.len, 1, sizeof(file->bytes) - file->len);
+    memcpy(file->bytes + file->len, out.data + out.start, out.len);
+    file->len += out.len;
+    pfl_buf_fini(&out);
+}
+
+/* Its packets, none of them compressed. */
+static void decode_file(const struct file *file, struct pfl_buf *out)
+{
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(file->bytes, file->len));
+    struct pfl_compressed_decoder *decoder;
+    struct pfl_field packed;
+    struct pfl_field f;
+
+    assert_int_equal(pfl_compressed_decoder_new(&decoder), 0);
+    while (pfl_reader_field(&r, &f))
+        assert_int_equal(pfl_compressed_find(f.bytes, &packed)
+                             ? pfl_compressed_decode(decoder, &packed, out)
+                             : pfl_buf_append(out, f.raw.data, f.raw.len),
+                         0);
+    pfl_compressed_decoder_free(decoder);
+}
+
+static void segments_that_deflate_compressed_are_read_as_well(void **state)
+{
+    uint8_t packed[sizeof(files[1].bytes)];
+    uLongf packed_len = sizeof(packed);
+    const struct file kept = files[1];
+    struct pfl_segment_machine m;
+    struct pfl_buf plain;
+    struct world w;
+
+    (void)state;
+    pfl_buf_init(&plain, 1u << 20);
+    decode_file(&kept, &plain);
+    assert_int_equal(compress2(packed, &packed_len, plain.data, plain.len, 9), Z_OK);
+    files[1].len = 0;
+    put_compressed(&files[1], DEFLATE, pfl_span_of(packed, packed_len));
+    assert_int_equal(count_expected("1", ZSTD), 0);
+    assert_int_equal(open_world(&w, 0, 0), 0);
+    assert_int_equal(add_files(&w, "01"), 0);
+    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    files[1] = kept;
+    pfl_segment_merge_get_machine(w.merge, 0, &m);
+    assert_int_equal(m.failed_segments + m.refused_packets, 0);
+    assert_int_equal(count_in(pfl_buf_get(&w.sink.file), DEFLATE), 0);
+    assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), count_expected("01", LOAD));
+    close_world(&w);
+    pfl_buf_fini(&plain);
+    pfl_sweep_assert_no_leak();
+}
+
+/* What zstd makes of `len` zeros. */
+static size_t make_bomb(size_t len, uint8_t *packed, size_t packed_len)
+{
+    uint8_t *zeros = pfl_mem_zalloc(len);
+    size_t size;
+
+    assert_non_null(zeros);
+    size = ZSTD_compress(packed, packed_len, zeros, len, 1);
+    assert_false(ZSTD_isError(size));
+    pfl_mem_free(zeros);
+    return size;
+}
+
+/* Each alone is below the maximum of a packet; the first is refused for what is in it. */
+static void a_segment_that_holds_far_more_than_its_bytes_tell_is_left(void **state)
+{
+    uint8_t packed[sizeof(files[1].bytes)];
+    size_t len = make_bomb(40u << 20, packed, sizeof(packed));
+    const struct file kept = files[1];
+    struct pfl_segment_machine m;
+    struct world w;
+
+    (void)state;
+    files[1].len = 0;
+    for (size_t i = 0; i < 3; i++)
+        put_compressed(&files[1], ZSTD, pfl_span_of(packed, len));
+    assert_true(3 * (40ull << 20) >
+                PFL_SEGMENT_MERGE_DECODED_BYTES + PFL_SEGMENT_MERGE_DECODED_RATIO * files[1].len);
+    assert_int_equal(open_world(&w, 0, 0), 0);
+    assert_int_equal(add_files(&w, "012"), 0);
+    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    files[1] = kept;
+    assert_true(pfl_segment_merge_is_done(w.merge));
+    pfl_segment_merge_get_machine(w.merge, 0, &m);
+    assert_int_equal(m.failed_segments, 1);
+    assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), count_expected("02", LOAD));
+    close_world(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+static void a_packet_that_holds_more_than_a_packet_may_is_refused(void **state)
+{
+    uint8_t packed[sizeof(files[1].bytes)];
+    size_t len = make_bomb(PFL_PACKET_MAX_BYTES + 1, packed, sizeof(packed));
+    const struct file kept = files[1];
+    struct pfl_segment_machine m;
+    struct world w;
+
+    (void)state;
+    put_compressed(&files[1], ZSTD, pfl_span_of(packed, len));
+    assert_int_equal(open_world(&w, 0, 0), 0);
+    assert_int_equal(add_files(&w, "012"), 0);
+    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    files[1] = kept;
+    pfl_segment_merge_get_machine(w.merge, 0, &m);
+    assert_int_equal(m.failed_segments, 0);
+    assert_int_equal(m.refused_packets, 1);
+    assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), count_expected("012", LOAD));
+    close_world(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+/* ---- many runs of one host, each with a packet that is larger than its share ---- */
+
+#define RUNS        300u
+#define LARGE_BYTES (80u * 1024)
+#define SMALL_BYTES 4096u
+#define SMALL       20u
+#define RUN_ORIGIN  1000000000ull
+
+static void put_load(struct pfl_buf *out, uint64_t at_ns, size_t len)
+{
+    static const uint8_t zeros[LARGE_BYTES];
+    struct pfl_message m = pfl_message_of(out);
+    size_t packet = pfl_message_begin(&m, 1);
+
+    pfl_message_varint(&m, TIMESTAMP, at_ns);
+    pfl_message_varint(&m, SEQUENCE, 1);
+    pfl_message_bytes(&m, LOAD, pfl_span_of(zeros, len));
+    pfl_message_end(&m, packet);
+    assert_int_equal(m.rc, 0);
+}
+
+static void add_run(struct world *w, size_t number, size_t bytes)
+{
+    struct record r;
+    char order[16];
+
+    describe(&r, &files[0]);
+    snprintf(order, sizeof(order), "load%zu", number);
+    r.segment.order = order;
+    r.segment.number = 1;
+    r.segment.bytes = bytes;
+    r.segment.begin_boot_ns = RUN_ORIGIN;
+    r.segment.end_boot_ns = RUN_ORIGIN + 1000000000;
+    assert_int_equal(pfl_segment_merge_add(w->merge, &r.segment), 0);
+}
+
+/* Answers come last to first, after all that may be asked for was asked for. */
+static void what_is_read_ahead_has_a_bound_whatever_the_number_of_runs(void **state)
+{
+    struct pfl_segment_want *wants = pfl_mem_calloc(RUNS, sizeof(*wants));
+    struct pfl_segment_machine m;
+    struct pfl_buf trace;
+    struct world w;
+    size_t asked = 0;
+    size_t len;
+
+    (void)state;
+    assert_non_null(wants);
+    pfl_buf_init(&trace, 1u << 20);
+    for (size_t i = 0; i < SMALL; i++)
+        put_load(&trace, RUN_ORIGIN + i * 1000, SMALL_BYTES);
+    put_load(&trace, RUN_ORIGIN + 1000000, LARGE_BYTES);
+    assert_true(LARGE_BYTES > PFL_SEGMENT_MERGE_AHEAD_BYTES / 2 / RUNS);
+    assert_true(RUNS * trace.len > PFL_SEGMENT_MERGE_AHEAD_BYTES);
+    assert_int_equal(open_world(&w, 0, 0), 0);
+    for (size_t i = 0; i < RUNS; i++)
+        add_run(&w, i, trace.len);
+    assert_int_equal(pfl_segment_merge_begin(w.merge), 0);
+    do {
+        for (len = 0; len < RUNS && pfl_segment_merge_want(w.merge, &wants[len]); len++)
+            asked += wants[len].len;
+        /* In the trace packets are not smaller. */
+        assert_true(asked <= w.sink.file.len + PFL_SEGMENT_MERGE_AHEAD_BYTES + LARGE_BYTES);
+        for (size_t i = len; i-- > 0;)
+            assert_int_equal(
+                pfl_segment_merge_feed(
+                    w.merge, wants[i].segment,
+                    pfl_span_of(pfl_buf_get(&trace).data + wants[i].offset, wants[i].len)),
+                0);
+    } while (len != 0);
+    assert_true(pfl_segment_merge_is_done(w.merge));
+    assert_int_equal(asked, RUNS * trace.len);
+    assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), RUNS * (SMALL + 1));
+    pfl_segment_merge_get_machine(w.merge, 0, &m);
+    assert_int_equal(m.runs, RUNS);
+    assert_int_equal(m.failed_segments, 0);
+    close_world(&w);
+    pfl_buf_fini(&trace);
+    pfl_mem_free(wants);
     pfl_sweep_assert_no_leak();
 }
 
@@ -522,6 +743,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_packets_of_all_segments_are_in_the_trace),
+        cmocka_unit_test(segments_that_deflate_compressed_are_read_as_well),
+        cmocka_unit_test(a_segment_that_holds_far_more_than_its_bytes_tell_is_left),
+        cmocka_unit_test(a_packet_that_holds_more_than_a_packet_may_is_refused),
+        cmocka_unit_test(what_is_read_ahead_has_a_bound_whatever_the_number_of_runs),
         cmocka_unit_test(hosts_are_on_one_timeline_with_a_bound),
         cmocka_unit_test(the_trace_is_the_same_however_the_bytes_arrive),
         cmocka_unit_test(packets_are_sorted_by_time_across_hosts),

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -190,6 +191,25 @@ static void stop_triggers_are_allowed(void **state)
     fini(&p);
 }
 
+static uint32_t smallest_buffer_of(const char *buffers)
+{
+    struct prepared p;
+    char text[256];
+
+    (void)snprintf(text, sizeof(text), "%s data_sources { config { name: \"x\" } }", buffers);
+    assert_int_equal(prepare(&p, text, 0), 0);
+    fini(&p);
+    return p.info.smallest_buffer_kb;
+}
+
+static void the_smallest_buffer_is_noted(void **state)
+{
+    (void)state;
+    assert_int_equal(smallest_buffer_of("buffers { size_kb: 64 }"), 64);
+    assert_int_equal(smallest_buffer_of("buffers { size_kb: 64 } buffers { size_kb: 32 }"), 32);
+    assert_int_equal(smallest_buffer_of("buffers { size_kb: 32 } buffers { size_kb: 64 }"), 32);
+}
+
 static void binary_configs_are_taken_as_they_are(void **state)
 {
     static const uint8_t binary[] = {0x0a, 0x02, 0x08, 0x40, 0x12, 0x05,
@@ -270,6 +290,7 @@ int main(void)
         cmocka_unit_test(configs_that_write_on_the_hosts_are_refused),
         cmocka_unit_test(configs_that_cannot_be_read_or_started_together_are_refused),
         cmocka_unit_test(stop_triggers_are_allowed),
+        cmocka_unit_test(the_smallest_buffer_is_noted),
         cmocka_unit_test(binary_configs_are_taken_as_they_are),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };

@@ -92,6 +92,19 @@ static void another_data_source_of_the_family_is_no_slip(void **state)
     assert_true(o.near[0] == '\0' || o.near_distance > PFL_REGISTERED_SOURCES_SLIP);
 }
 
+static void a_name_that_is_too_long_is_not_offered_in_part(void **state)
+{
+    char one[PFL_REGISTERED_SOURCES_NAME_BYTES + 2] = "";
+    char other[PFL_REGISTERED_SOURCES_NAME_BYTES + 1] = "";
+    const char *const wanted[] = {one, NULL};
+    const char *const offered[] = {other, NULL};
+
+    (void)state;
+    memset(one, 'x', sizeof(one) - 1);
+    memset(other, 'x', sizeof(other) - 1);
+    assert_string_equal(judge(wanted, offered).near, "");
+}
+
 static void names_are_found_by_their_place(void **state)
 {
     struct message config = {.len = 0};
@@ -168,6 +181,7 @@ int main(void)
         cmocka_unit_test(what_is_offered_is_a_bit_for_each_data_source),
         cmocka_unit_test(a_misspelt_name_finds_the_offered_one),
         cmocka_unit_test(another_data_source_of_the_family_is_no_slip),
+        cmocka_unit_test(a_name_that_is_too_long_is_not_offered_in_part),
         cmocka_unit_test(names_are_found_by_their_place),
         cmocka_unit_test(malformed_bytes_offer_nothing),
         cmocka_unit_test(a_producers_name_is_whole_or_said_to_be_cut),

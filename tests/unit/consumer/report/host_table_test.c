@@ -149,6 +149,24 @@ static void columns_are_chosen(void **state)
     end(f);
 }
 
+static void labels_are_listed_with_commas_between_them(void **state)
+{
+    struct fleet *f = new_fleet();
+    json_t *two = json_pack("{s{ssss}}", "labels", "rack", "r1", "site", "b");
+    json_t *one = json_pack("{s{sssi}}", "labels", "rack", "r2", "site", 7);
+    const char *text;
+
+    (void)state;
+    begin(f, 2);
+    f->relay_facts[0].entry = two;
+    f->relay_facts[1].entry = one; /* a label that is no text is left out */
+    text = print(f, (struct pfl_host_table_conf){.columns = "name,labels"}, 2);
+    assert_non_null(strstr(text, "\nweb1  rack=r1,site=b\nweb2  rack=r2\n"));
+    json_decref(two);
+    json_decref(one);
+    end(f);
+}
+
 static void usual_columns_are_chosen_to_fit(void **state)
 {
     (void)state;
@@ -163,6 +181,8 @@ static void usual_columns_are_chosen_to_fit(void **state)
         assert_true(strncmp(text, "NAME  STATE", 11) == 0);
         assert_true((strstr(text, "CLOCK") == NULL) ==
                     (strstr(text, "no room for: clock") != NULL));
+        assert_true((strstr(text, "SERVICE") == NULL) ==
+                    (strstr(text, "no room for: clock,service") != NULL));
         end(f);
     }
 }
@@ -357,6 +377,7 @@ int main(void)
         cmocka_unit_test(five_hundred_hosts_are_five_hundred_rows_and_a_sum),
         cmocka_unit_test(with_problems_only_these_are_shown),
         cmocka_unit_test(columns_are_chosen),
+        cmocka_unit_test(labels_are_listed_with_commas_between_them),
         cmocka_unit_test(usual_columns_are_chosen_to_fit),
         cmocka_unit_test(columns_that_are_named_are_shown_at_any_width),
         cmocka_unit_test(without_any_answer_there_is_no_table),

@@ -394,6 +394,14 @@ static void files_of_a_rotation_are_named(void **state)
                            "trace x-0003.pftrace to x-0004.pftrace: 2 files (2 older removed), "
                            "2000 bytes in all, 1 of 1 hosts, 1.5 s\n"));
     pfl_buf_clear(&out);
+    s.partial = "x-0005.pftrace.part";
+    assert_int_equal(pfl_summary_text(&s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_non_null(strstr((const char *)pfl_buf_get(&out).data,
+                           "what came of the last file is in x-0005.pftrace.part, a readable "
+                           "trace\n"));
+    s.partial = NULL;
+    pfl_buf_clear(&out);
     assert_int_equal(pfl_summary_json(&s, &out), 0);
     assert_int_equal(pfl_buf_append(&out, "", 1), 0);
     assert_non_null(strstr((const char *)pfl_buf_get(&out).data, "\"last\""));

@@ -67,6 +67,8 @@ static void the_event_has_its_track_its_time_and_the_text(void **state)
     event = bytes_in(packets[1], 11);
     assert_int_equal(number_in(track, 1), number_in(event, 11));
     assert_int_equal(number_in(event, 9), 3);
+    assert_int_equal(number_in(event, 1), 0); /* nothing of the track's descriptor */
+    assert_null(bytes_in(event, 2).data);
     assert_int_equal(bytes_in(event, 23).len, strlen(text));
     assert_memory_equal(bytes_in(event, 23).data, text, strlen(text));
     pfl_buf_fini(&out);

@@ -23,7 +23,10 @@ int gate_kit_to_service(void *user, struct pfl_span bytes)
 
 int gate_kit_to_operator(void *user, struct pfl_span bytes)
 {
-    return pfl_buf_append(&((struct world *)user)->to_operator, bytes.data, bytes.len);
+    struct world *w = user;
+
+    w->writes++;
+    return pfl_buf_append(&w->to_operator, bytes.data, bytes.len);
 }
 
 void gate_kit_on_judged(void *user, enum pfl_method method, const char *why)

@@ -16,6 +16,7 @@ struct world {
     struct pfl_buf to_operator;
     unsigned refused;
     unsigned passed;
+    unsigned writes; /* to the operator */
     char why[PFL_JUDGE_WHY_BYTES];
 };
 

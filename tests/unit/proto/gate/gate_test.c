@@ -335,6 +335,28 @@ static void refusals_fall_between_the_frames_of_the_service(void **state)
     end(&w);
 }
 
+static void frames_of_the_service_that_come_together_pass_together(void **state)
+{
+    struct world w;
+    struct frame answer;
+    struct pfl_buf three;
+
+    (void)state;
+    begin(&w, guests);
+    bind(&w);
+    make_bind_answer(&answer); /* any frame */
+    pfl_buf_init(&three, 3 * sizeof(answer.bytes));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pfl_buf_append(&three, answer.bytes, answer.len), 0);
+    pfl_buf_clear(&w.to_operator);
+    w.writes = 0;
+    assert_int_equal(pfl_gate_from_service(w.gate, pfl_buf_get(&three)), 0);
+    assert_int_equal(w.writes, 1);
+    assert_int_equal(w.to_operator.len, three.len);
+    pfl_buf_fini(&three);
+    end(&w);
+}
+
 static void who_asks_for_refusals_without_reading_ends(void **state)
 {
     struct world w;
@@ -517,6 +539,7 @@ int main(void)
         cmocka_unit_test(methods_are_those_of_the_role),
         cmocka_unit_test(bytes_may_be_cut_anywhere_in_both_directions),
         cmocka_unit_test(refusals_fall_between_the_frames_of_the_service),
+        cmocka_unit_test(frames_of_the_service_that_come_together_pass_together),
         cmocka_unit_test(who_asks_for_refusals_without_reading_ends),
         cmocka_unit_test(a_new_role_judges_again_what_runs),
         cmocka_unit_test(real_clients_pass),

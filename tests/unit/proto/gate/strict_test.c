@@ -163,6 +163,7 @@ static void what_is_unknown_damaged_or_has_a_nul_is_refused(void **state)
         {NUMBERS, B("\x08\x01\x6a\x02x"), "the fields of DummyFields are malformed"},
         {TEST, B("\x32\x01\x08"), "the fields of DummyFields are malformed"},
         {NUMBERS, B("\x6a\x03x\0y"), "field_string of DummyFields has a NUL in it"},
+        {NUMBERS, B("\x6a\x01\0"), "field_string of DummyFields has a NUL in it"},
         {NUMBERS, B("\x6a\x00\x72\x03x\0y"), NULL},
     };
 

@@ -110,6 +110,25 @@ static void a_lost_connection_detaches_every_stream(void **state)
     assert_int_equal(kit.client.closes, 1);
 }
 
+static void on_closed_ask_again(void *user, uint32_t code)
+{
+    (void)code;
+    *(int *)user = h2_kit_connect();
+}
+
+static void a_stream_that_ends_with_its_connection_cannot_make_another(void **state)
+{
+    static const struct pfl_h2_stream_ops ops = {.on_closed = on_closed_ask_again};
+    int rc = 0;
+
+    (void)state;
+    h2_kit_open_and_connect();
+    pfl_h2_stream_set_user(kit.client.stream, &ops, &rc);
+    pfl_h2_free(kit.client_h2);
+    kit.client_h2 = NULL;
+    assert_int_equal(rc, PFL_ESTATE);
+}
+
 static void after_goaway_streams_go_on_and_requests_do_not(void **state)
 {
     (void)state;
@@ -302,6 +321,7 @@ int main(void)
         T(a_stream_that_nobody_reads_does_not_hold_back_a_call),
         T(a_reset_tells_its_code_and_nothing_after_it),
         T(a_lost_connection_detaches_every_stream),
+        T(a_stream_that_ends_with_its_connection_cannot_make_another),
         T(after_goaway_streams_go_on_and_requests_do_not),
         T(a_request_that_goaway_overtakes_is_reported_its_end),
         T(requests_nobody_takes_are_404),

@@ -48,6 +48,7 @@ static void an_order_has_its_defaults(void **state)
     assert_int_equal(t.quota_age_ms, 7 * 86400000);
     assert_string_equal(t.retention, "default");
     assert_int_equal(t.priority, 0);
+    assert_int_equal(t.compression, PERFLEET__ORDER__COMPRESSION__ZSTD);
     assert_false(t.is_paused);
     pfl_proto_free(&order->base);
     pfl_sweep_assert_no_leak();
@@ -57,6 +58,7 @@ static void what_is_given_holds(void **state)
 {
     Perfleet__Order *order = must_parse(
         "name: \"a\" select { } " CONFIG "retention: \"long\" priority: -7 paused: true\n"
+        "compression: NONE\n"
         "quota { bytes: 2147483648 age_ms: 3600000 }\n"
         "schedule { every_ms: 60000 duration_ms: 5000 hosts_percent: 10 segment_bytes: 1048576 }");
     struct pfl_order_terms t;
@@ -72,6 +74,7 @@ static void what_is_given_holds(void **state)
     assert_int_equal(t.quota_age_ms, 3600000);
     assert_string_equal(t.retention, "long");
     assert_int_equal(t.priority, -7);
+    assert_int_equal(t.compression, PERFLEET__ORDER__COMPRESSION__NONE);
     assert_true(t.is_paused);
     pfl_proto_free(&order->base);
 
@@ -141,6 +144,7 @@ static void what_is_no_order_is_refused_in_words(void **state)
          "quota.bytes: 1048576 is less than two segments; give at least 134217728"},
         {"name: \"a\" select { } " CONFIG "continuous { } quota { age_ms: 1 }", "quota.age_ms: "},
         {"name: \"a\" select { } " CONFIG "continuous { } priority: 101", "priority: "},
+        {"name: \"a\" select { } " CONFIG "continuous { } compression: 9", "compression: "},
         {"name: \"a\" select { } " CONFIG "continuous { } retention: \"a/b\"", "retention: "},
         {"name: \"a\"\nselect { hots: \"h\" }", "2:10: no field \"hots\""},
         {"name: \"a", "1:7: "},

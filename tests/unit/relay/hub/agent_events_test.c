@@ -10,6 +10,13 @@
 
 static struct world_peer *a;
 
+static void listen_to(struct world_peer *peer)
+{
+    const struct pfl_agent_events_conf conf = {.triggers = &world.triggers};
+
+    pfl_agent_events_start(&peer->peer, &conf);
+}
+
 static void say_times(const char *line, unsigned times)
 {
     static char lines[1u << 16];
@@ -197,7 +204,7 @@ static void an_agent_that_was_replaced_reports_nothing_more(void **state)
     assert_null(older->peer.events);
     assert_non_null(a->events);
     assert_string_equal(world.reported, "");
-    pfl_agent_events_start(&older->peer, &world.triggers);
+    listen_to(older);
     world_pump();
     assert_null(older->events);
 }
@@ -208,7 +215,7 @@ static void an_agent_without_a_hello_is_not_asked(void **state)
     a = world_begin(PFL_IDENTITY_HOST, "a");
     a->hello_text = NULL;
     world_pump();
-    pfl_agent_events_start(&a->peer, &world.triggers);
+    listen_to(a);
     world_pump();
     assert_null(a->events);
     assert_int_equal(a->peer.state, PFL_HUB_PEER_READY);
@@ -222,11 +229,11 @@ static void without_memory_it_is_said_that_there_are_no_events(void **state)
     world_pump();
     world.reported[0] = '\0';
     pfl_mem_fail_at(1);
-    pfl_agent_events_start(&a->peer, &world.triggers);
+    listen_to(a);
     pfl_mem_fail_at(0);
     world_assert_reported("events-not-received - a - 0 out of memory\n");
     pfl_mem_fail_at(2);
-    pfl_agent_events_start(&a->peer, &world.triggers);
+    listen_to(a);
     pfl_mem_fail_at(0);
     world_assert_reported("events-not-received - a - 0 it could not be asked\n");
     assert_null(a->peer.events);

@@ -182,6 +182,23 @@ static void only_who_has_a_rule_reaches_collectors(void **state)
     world_assert_audited("forbid 403 ann - - 0/0 - collector=col1\n");
 }
 
+static void other_rates_hold_for_streams_to_collectors_from_now_on(void **state)
+{
+    struct world_peer *ann;
+
+    (void)state;
+    world_set_policy(COLLECT C_ROLE ANN "max_streams: 1 }");
+    (void)world_connect_collector("col1");
+    ann = world_connect(PFL_IDENTITY_OPERATOR, "ann");
+    connect_to(ann, "col1", &one);
+    world_set_policy("rule { name: \"a\" operator: \"ann\" host: \"*\" role: \"b\" } "
+                     "role { name: \"b\" max_streams: 2 } " COLLECT C_ROLE);
+    connect_to(ann, "col1", &two);
+    assert_int_equal(two.status, 200);
+    connect_to(ann, "col1", &three);
+    assert_int_equal(three.status, 429); /* the one that was open counts */
+}
+
 static void a_collector_reads_scopes_and_nobody_else(void **state)
 {
     struct world_peer *col;
@@ -247,6 +264,7 @@ int main(void)
         WORLD_TEST(who_may_collect_nowhere_is_no_collector),
         WORLD_TEST(collectors_have_a_largest_number),
         WORLD_TEST(only_who_has_a_rule_reaches_collectors),
+        WORLD_TEST(other_rates_hold_for_streams_to_collectors_from_now_on),
         WORLD_TEST(a_collector_reads_scopes_and_nobody_else),
         WORLD_TEST(short_of_memory_nothing_is_left_behind),
     };

@@ -249,11 +249,14 @@ static void on_agent_request(void *user, struct pfl_h2_stream *h2_stream,
         pfl_h2_head_get(head, PFL_TUNNEL_H_OPERATOR) == NULL) {
         const char *reported = pfl_h2_head_get(head, PFL_TUNNEL_H_CLOCK);
         char text[80];
+        long long far_ns = (long long)world.boot_ns + 500;
 
         p->clocks++;
         append(p->reported, sizeof(p->reported), "%s\n", or_dash(reported));
-        (void)snprintf(text, sizeof(text), "{\"receive_ns\":%lld,\"send_ns\":%lld}",
-                       (long long)world.boot_ns + 500, (long long)world.boot_ns + 500);
+        if (p->is_clock_wavering)
+            far_ns += (p->clocks & 1) != 0 ? -400 : 400;
+        (void)snprintf(text, sizeof(text), "{\"receive_ns\":%lld,\"send_ns\":%lld}", far_ns,
+                       far_ns);
         answer_text(h2_stream, 200, p->clock_text != NULL ? p->clock_text : text);
         return;
     }

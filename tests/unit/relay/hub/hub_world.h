@@ -60,6 +60,7 @@ struct world_peer {
     /* Of an agent: what it answers, */
     const char *hello_text; /* NULL: 500 */
     const char *clock_text; /* NULL: offset 500 ns */
+    bool is_clock_wavering; /* 100 and 900 ns in turn */
     unsigned events_status;
     const char *now_ms; /* NULL: it does not say */
     unsigned answer;    /* of any other request; 0: none until world_answer_now */

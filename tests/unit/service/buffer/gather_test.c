@@ -282,6 +282,24 @@ static void one_that_breaks_off_is_one_loss(void **state)
     assert_int_equal(kit_stats(fx.buffer).readaheads_failed, 1);
 }
 
+/* Its size is that of the first walk. */
+static void one_that_grows_after_its_size_was_found_is_lost_and_reported(void **state)
+{
+    (void)state;
+    commit_parts(0, 10);
+    kit_chunk_begin(&fx.chunk, 1, 1, 10);
+    kit_chunk_add(&fx.chunk, 'x', CHUNK_BYTES);
+    fx.chunk.chunk.flags = PREV | NEXT;
+    fx.chunk.chunk.is_complete = false; /* scraped: its only fragment is being written */
+    pfl_trace_buffer_commit(fx.buffer, &fx.chunk.chunk);
+    commit_parts(11, CHUNKS);
+    begin();
+    assert_false(read_on(fx.buffer, 0));
+    commit_part(10, 10);
+    expect_short(fx.buffer, 'e', PFL_LOSS_PRESENT);
+    expect_end(fx.buffer);
+}
+
 static void a_chunk_that_comes_late_before_it_is_read_first(void **state)
 {
     (void)state;
@@ -497,6 +515,7 @@ int main(void)
         ROW(overwriting_one_looks_at_a_bounded_number_of_its_records),
         ROW(one_that_is_not_complete_is_read_when_it_is),
         ROW(one_that_breaks_off_is_one_loss),
+        ROW(one_that_grows_after_its_size_was_found_is_lost_and_reported),
         ROW(a_chunk_that_comes_late_before_it_is_read_first),
         ROW(a_clone_has_it_until_it_is_read),
         ROW(contents_that_move_take_it_along),

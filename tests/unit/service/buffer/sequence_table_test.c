@@ -124,6 +124,7 @@ static void a_copy_has_the_same_sequences_in_the_same_slots_and_order(void **sta
 {
     const struct pfl_hash_key hash_key = {{1, 2}};
     struct pfl_sequence_table copy;
+    uint32_t used;
 
     (void)state;
     add_many(MANY);
@@ -142,8 +143,10 @@ static void a_copy_has_the_same_sequences_in_the_same_slots_and_order(void **sta
     setup(NULL);
     table = copy; /* moved as bytes */
     pfl_sequence_table_settle(&table);
+    used = table.slots_used;
     for (uint32_t i = MANY; i < MANY + GONE; i++)
         add(i);
+    assert_int_equal(table.slots_used, used); /* slots that were free are free in the copy */
     pfl_sequence_table_trim(&table);
     assert_int_equal(table.count, PFL_SEQUENCES_KEPT_EMPTY);
     assert_null(pfl_sequence_table_find(&table, key(GONE)));

@@ -490,6 +490,20 @@ static void scraping_goes_on_where_its_credit_ended(void **state)
     }
 }
 
+/* They are read once, to find out which ones are written. */
+static void pages_that_are_known_to_be_written_cost_less_to_scrape(void **state)
+{
+    const uint64_t known = PFL_SCRAPE_COST_PAGES + (uint64_t)SMB / PAGE * PFL_SCRAPE_COST_CHUNK;
+
+    (void)state;
+    for (uint32_t i = 0; i < SMB / PAGE; i++) {
+        write_chunk(i, 0, i, 2);
+        finish_chunk(i, 0);
+    }
+    assert_int_equal(scrape_from(0, UINT64_MAX).units, known + PFL_SCRAPE_COST_READ);
+    assert_int_equal(scrape_from(0, UINT64_MAX).units, known);
+}
+
 static void scraping_takes_what_is_finished_and_changes_nothing(void **state)
 {
     struct pfl_chunk_header *foreign;
@@ -599,6 +613,7 @@ int main(void)
         ROW(chunks_in_the_message_need_no_shared_memory),
         ROW(scraping_takes_what_is_finished_and_changes_nothing),
         ROW(scraping_goes_on_where_its_credit_ended),
+        ROW(pages_that_are_known_to_be_written_cost_less_to_scrape),
         ROW(a_producer_that_scribbles_gets_what_it_wrote_and_harms_nobody),
     };
 

@@ -62,6 +62,19 @@ static void a_sequence_moves_with_the_packet_that_clears_its_state(void **state)
     assert_false(goes_next(3, 2));
 }
 
+static void the_older_field_for_a_cleared_state_counts_and_others_do_not(void **state)
+{
+    static const uint8_t cleared[] = {0xc8, 0x02, 1, 10 << 3, 2}; /* field 41 */
+    static const uint8_t kept[] = {0xc8, 0x02, 0, 10 << 3, 3};
+    static const uint8_t timed[] = {8 << 3, 5, 10 << 3, 4};
+
+    (void)state;
+    pfl_rotation_begin_cut(rotation, 9);
+    assert_true(pfl_rotation_goes_next(rotation, pfl_span_of(cleared, sizeof(cleared))));
+    assert_false(pfl_rotation_goes_next(rotation, pfl_span_of(kept, sizeof(kept))));
+    assert_false(pfl_rotation_goes_next(rotation, pfl_span_of(timed, sizeof(timed))));
+}
+
 static void the_services_packets_begin_the_next_segment_but_for_statistics(void **state)
 {
     static const uint8_t stats[] = {10 << 3, 1, 0x9a, 0x02, 0}; /* field 35 */
@@ -135,6 +148,19 @@ static void the_job_of_a_cut_fits_and_removes_the_oldest_at_its_end(void **state
                         "\"end_ns\":9,\"reason\":\"size\",\"unresolved\":0}\n");
 }
 
+static void as_many_segments_as_may_be_kept_are_kept(void **state)
+{
+    struct pfl_disk_job job = {0};
+
+    (void)state;
+    rotation->number = 1;
+    pfl_rotation_begin_cut(rotation, 9);
+    pfl_rotation_add_end(rotation, &job, 10, 0);
+    assert_true(job.steps_len != 0);
+    for (size_t i = 0; i < job.steps_len; i++)
+        assert_int_not_equal(job.steps[i].kind, PFL_DISK_REMOVE);
+}
+
 static int make_one(void *user)
 {
     struct pfl_rotation *one = NULL;
@@ -157,6 +183,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_moves_while_no_cut_is_under_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_sequence_moves_with_the_packet_that_clears_its_state,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            the_older_field_for_a_cleared_state_counts_and_others_do_not, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(as_many_segments_as_may_be_kept_are_kept, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(
             the_services_packets_begin_the_next_segment_but_for_statistics, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_sequence_that_needs_what_came_before_is_counted, set_up,

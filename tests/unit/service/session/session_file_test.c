@@ -90,6 +90,34 @@ static unsigned count_packets(struct pfl_span trace, uint32_t id)
     return count;
 }
 
+static struct pfl_field find_field(struct pfl_span message, uint32_t id)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == id)
+            return f;
+    }
+    return (struct pfl_field){0};
+}
+
+/* Version 4 of RFC 4122. */
+static void assert_random_uuid(struct pfl_span trace)
+{
+    struct pfl_reader r = pfl_reader_of(trace);
+    struct pfl_field packet;
+
+    while (pfl_reader_field(&r, &packet)) {
+        struct pfl_field uuid = find_field(packet.bytes, TRACE_PACKET__TRACE_UUID);
+
+        if (uuid.id == 0)
+            continue;
+        assert_int_equal(find_field(uuid.bytes, 1).value >> 12 & 15, 4);
+        assert_int_equal(find_field(uuid.bytes, 2).value >> 62, 2);
+    }
+}
+
 static void the_file_is_a_whole_trace_when_the_session_is_reported_to_be_over(void **state)
 {
     static uint8_t bytes[1 << 20];
@@ -106,6 +134,7 @@ static void the_file_is_a_whole_trace_when_the_session_is_reported_to_be_over(vo
     trace = pfl_span_of(bytes, read_file(fd, bytes, sizeof(bytes)));
     assert_int_equal(count_packets(trace, TRACE_PACKET__TRACE_CONFIG), 1);
     assert_int_equal(count_packets(trace, TRACE_PACKET__TRACE_UUID), 1);
+    assert_random_uuid(trace);
     /* once in the first pass, once at the end */
     assert_int_equal(count_packets(trace, TRACE_PACKET__TRACE_STATS), 2);
     (void)close(fd);
@@ -418,6 +447,46 @@ static void every_segment_begins_like_a_trace_and_is_in_the_index(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+static bool has_segment(unsigned number)
+{
+    char path[96];
+
+    (void)snprintf(path, sizeof(path), "%s/x.%06u", folder, number);
+    return access(path, F_OK) == 0;
+}
+
+/* The config alone is larger than a segment may be. */
+static void a_full_segment_ends_with_the_pass_that_filled_it_and_one_of_a_cut_does_not(void **state)
+{
+    static char filling[70000];
+    static char config[sizeof(filling) + 512];
+    char path[96];
+    uint64_t enable;
+
+    (void)state;
+    memset(filling, 'a', sizeof(filling) - 1);
+    (void)snprintf(config, sizeof(config),
+                   FILE_CONFIG
+                   "output_path: \"%s/x\" perfleet_rotation { max_segment_bytes: 65536 }"
+                   "data_sources { config { name: \"a\" legacy_config: \"%s\" } }",
+                   folder, filling);
+    enable = pfl_kit_consumer_enable(&consumer, config);
+    pfl_port_kit_pass_ms(&kit, 1000);
+    assert_true(has_segment(2));
+    assert_false(has_segment(3));
+    pfl_port_kit_pass_ms(&kit, 1000);
+    assert_true(has_segment(3));
+    assert_false(has_segment(4));
+    pfl_kit_client_expect_empty(&consumer, call(KIT_DISABLE), true, false);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    for (unsigned i = 1; i <= 3; i++) {
+        (void)snprintf(path, sizeof(path), "%s/x.%06u", folder, i);
+        assert_int_equal(unlink(path), 0);
+    }
+    (void)snprintf(path, sizeof(path), "%s/x.index", folder);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,6 +516,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_path_that_exists_is_refused_and_stays, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_segment_begins_like_a_trace_and_is_in_the_index,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_full_segment_ends_with_the_pass_that_filled_it_and_one_of_a_cut_does_not, set_up,
+            tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,14 @@ static void on_closed(void *user)
     ((struct kit *)user)->is_closed = true;
 }
 
+static bool ask_clock(void *user)
+{
+    struct kit *kit = user;
+
+    kit->clock_asked++;
+    return kit->has_relay;
+}
+
 void kit_open(struct kit *kit, const struct pfl_segment_quota *quota)
 {
     struct pfl_segments_conf conf = {.loop = &kit->loop,
@@ -67,6 +75,8 @@ void kit_open(struct kit *kit, const struct pfl_segment_quota *quota)
                                      .quota = *quota,
                                      .tick_ms = TICK_MS,
                                      .settle_ms = SETTLE_MS,
+                                     .ask_clock = ask_clock,
+                                     .clock_wait_ms = kit->clock_wait_ms,
                                      .on_closed = on_closed,
                                      .user = kit};
 
@@ -105,39 +115,60 @@ void kit_wait(struct kit *kit, bool (*is_so)(struct kit *kit))
     }
 }
 
-void kit_begin_run(struct kit *kit, const char *order, char *ret_id)
+int kit_submit_run(struct kit *kit, const struct kit_run *run,
+                   const struct pfl_segments_begin *begin, char *ret_id,
+                   struct pfl_segments_op **ret_op)
 {
     Perfleet__Segment note = PERFLEET__SEGMENT__INIT;
-    struct pfl_segment_quota quota = {.max_bytes = 0};
+    Perfleet__SegmentTrigger raised = PERFLEET__SEGMENT_TRIGGER__INIT;
+    struct pfl_segments_begin whole = {.note = &note, .done = begin->done, .user = begin->user};
     char orderer[] = "ann";
     char collector[] = KIT_COLLECTOR;
     char name[64];
+    char trigger[64];
 
-    (void)snprintf(name, sizeof(name), "%s", order);
+    (void)snprintf(name, sizeof(name), "%s", run->order);
     note.orderer = orderer;
     note.order = name;
     note.collector = collector;
-    assert_int_equal(pfl_segments_begin_run(kit->segments, &note, &quota, ret_id), 0);
+    if (run->trigger != NULL) {
+        (void)snprintf(trigger, sizeof(trigger), "%s", run->trigger);
+        raised.name = trigger;
+        note.trigger = &raised;
+    }
+    return pfl_segments_begin_run(kit->segments, &whole, ret_id, ret_op);
+}
+
+struct begun {
+    bool is_done;
+    int rc;
+};
+
+static void on_begun(void *user, const struct pfl_segments_result *result)
+{
+    *(struct begun *)user = (struct begun){.is_done = true, .rc = result->rc};
+}
+
+int kit_try_run(struct kit *kit, const struct kit_run *run, char *ret_id)
+{
+    struct begun begun = {.is_done = false};
+    struct pfl_segments_begin begin = {.done = on_begun, .user = &begun};
+    struct pfl_segments_op *op;
+    int rc = kit_submit_run(kit, run, &begin, ret_id, &op);
+
+    while (rc == 0 && !begun.is_done)
+        kit_turn(kit);
+    return rc != 0 ? rc : begun.rc;
+}
+
+void kit_begin_run(struct kit *kit, const char *order, char *ret_id)
+{
+    assert_int_equal(kit_try_run(kit, &(struct kit_run){order, NULL}, ret_id), 0);
 }
 
 int kit_begin_copy(struct kit *kit, const char *order, const char *trigger, char *ret_id)
 {
-    Perfleet__Segment note = PERFLEET__SEGMENT__INIT;
-    Perfleet__SegmentTrigger raised = PERFLEET__SEGMENT_TRIGGER__INIT;
-    struct pfl_segment_quota quota = {.max_bytes = 0};
-    char orderer[] = "ann";
-    char collector[] = KIT_COLLECTOR;
-    char name[64];
-    char trigger_name[64];
-
-    (void)snprintf(name, sizeof(name), "%s", order);
-    (void)snprintf(trigger_name, sizeof(trigger_name), "%s", trigger);
-    raised.name = trigger_name;
-    note.orderer = orderer;
-    note.order = name;
-    note.collector = collector;
-    note.trigger = &raised;
-    return pfl_segments_begin_run(kit->segments, &note, &quota, ret_id);
+    return kit_try_run(kit, &(struct kit_run){order, trigger}, ret_id);
 }
 
 static void on_appended(void *user, const struct pfl_segments_result *result)
@@ -213,6 +244,7 @@ static void add_note(struct wait *wait, struct pfl_span bytes)
     assert_int_equal(pfl_proto_unpack(&perfleet__segment__descriptor, bytes, &message), 0);
     segment = (const Perfleet__Segment *)message;
     *note = (struct kit_note){.number = segment->number,
+                              .clocks = segment->n_clock,
                               .begin_unix_ns = segment->begin_unix_ns,
                               .end_unix_ns = segment->end_unix_ns,
                               .last = segment->number,
@@ -270,7 +302,7 @@ size_t kit_list(struct kit *kit, const char *collector, bool is_newest_first, st
                 size_t room)
 {
     struct wait wait = {.notes = dst, .room = room};
-    struct pfl_segments_ask ask = {
+    struct pfl_segments_request ask = {
         .collector = collector, .is_newest_first = is_newest_first, .done = on_done, .user = &wait};
     struct pfl_segments_op *op;
 
@@ -287,7 +319,7 @@ size_t kit_list(struct kit *kit, const char *collector, bool is_newest_first, st
 int kit_release(struct kit *kit, const char *collector, const struct kit_note *note)
 {
     struct wait wait = {.is_done = false};
-    struct pfl_segments_ask ask = {
+    struct pfl_segments_request ask = {
         .collector = collector, .what = entry_of(note), .done = on_done, .user = &wait};
     struct pfl_segments_op *op;
 
@@ -300,11 +332,11 @@ int kit_read(struct kit *kit, const char *collector, const struct kit_note *note
              size_t room)
 {
     struct wait wait = {.text = dst, .room = room};
-    struct pfl_segments_ask ask = {.collector = collector,
-                                   .what = entry_of(note),
-                                   .len = room - 1,
-                                   .done = on_done,
-                                   .user = &wait};
+    struct pfl_segments_request ask = {.collector = collector,
+                                       .what = entry_of(note),
+                                       .len = room - 1,
+                                       .done = on_done,
+                                       .user = &wait};
     struct pfl_segments_op *op;
 
     assert_int_equal(pfl_segments_read(kit->segments, &ask, &op), 0);

@@ -13,6 +13,9 @@ struct kit {
     struct pfl_worker *worker;
     char dir[64];
     bool is_closed;
+    bool has_relay; /* that is asked for clock points */
+    unsigned clock_asked;
+    uint64_t clock_wait_ms;
 };
 
 void kit_make_dir(struct kit *kit);
@@ -24,8 +27,17 @@ void kit_close(struct kit *kit);
 void kit_wait(struct kit *kit, bool (*is_so)(struct kit *kit));
 void kit_turn(struct kit *kit);
 
+struct kit_run {
+    const char *order;
+    const char *trigger; /* NULL: no copy of a ring */
+};
+/* The code of begin_run, with the `done` and `user` of `begin`. */
+int kit_submit_run(struct kit *kit, const struct kit_run *run,
+                   const struct pfl_segments_begin *begin, char *ret_id,
+                   struct pfl_segments_op **ret_op);
+/* Waits for `done`: that code, or the one of begin_run. */
+int kit_try_run(struct kit *kit, const struct kit_run *run, char *ret_id);
 void kit_begin_run(struct kit *kit, const char *order, char *ret_id);
-/* Of a copy of a ring, for this trigger. The code of begin_run. */
 int kit_begin_copy(struct kit *kit, const char *order, const char *trigger, char *ret_id);
 /* A whole copy: begun, written, ended. */
 void kit_copy(struct kit *kit, const char *order, const char *trigger, const char *text,
@@ -42,6 +54,7 @@ struct kit_note {
     int why;
     int reason;
     uint64_t bytes;
+    size_t clocks;
     uint64_t begin_unix_ns;
     uint64_t end_unix_ns;
     uint8_t sha256[32];

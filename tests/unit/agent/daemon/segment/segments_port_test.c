@@ -12,6 +12,7 @@
 
 #include "base/io/loop.h"
 #include "base/io/worker.h"
+#include "base/list.h"
 #include "perfleet/segment.pb-c.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/agent/daemon/segment/segments_kit.h"
@@ -96,6 +97,68 @@ static void a_line_of_the_index_becomes_a_segment_until_it_is_released(void **st
     while (kit_list(&kit, KIT_COLLECTOR, false, notes, 64) != 0)
         assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
     kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+}
+
+static bool has_asked(struct kit *k)
+{
+    return k->clock_asked >= wanted;
+}
+
+static void add_clock(uint64_t host_boot_ns)
+{
+    Perfleet__ClockPoint point = PERFLEET__CLOCK_POINT__INIT;
+
+    point.relay = (char *)(uintptr_t) "meet";
+    point.relay_boot_id = (char *)(uintptr_t) "1e1f";
+    point.has_host_boot_ns = 1;
+    point.host_boot_ns = host_boot_ns;
+    pfl_segments_add_clock(kit.segments, &point);
+}
+
+static void a_segment_waits_for_a_clock_point_after_its_end(void **state)
+{
+    struct pfl_segments_figures f;
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit.has_relay = true;
+    kit.clock_asked = 0;
+    kit.clock_wait_ms = 600000;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    kit_write_segment(&kit, id, 1, "some bytes", "time");
+    wait_for(has_asked, 2);
+    add_clock(1500); /* before its end */
+    kit_turn(&kit);
+    pfl_segments_get_figures(kit.segments, &f);
+    assert_int_equal(f.sums.segments, 0);
+    add_clock(2000);
+    wait_for(has_segments, 1);
+    /* Nobody can give one. */
+    kit.has_relay = false;
+    kit_write_segment(&kit, id, 2, "some bytes", "end");
+    wait_for(has_segments, 2);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 2);
+    assert_int_equal(notes[0].clocks, 2);
+    kit_close(&kit);
+}
+
+static void a_segment_does_without_a_clock_point_that_does_not_come(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit.has_relay = true;
+    kit.clock_asked = 0;
+    kit.clock_wait_ms = 1;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    kit_write_segment(&kit, id, 1, "some bytes", "end");
+    wait_for(has_segments, 1);
+    assert_true(kit.clock_asked != 0);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 1);
+    assert_int_equal(notes[0].clocks, 0);
     kit_close(&kit);
 }
 
@@ -387,6 +450,56 @@ static void a_copy_whose_process_died_is_told_by_the_next_one(void **state)
     kit_close(&kit);
 }
 
+struct hold {
+    struct pfl_work work;
+    uv_sem_t sem;
+};
+
+static void run_hold(struct pfl_work *work)
+{
+    uv_sem_wait(&PFL_CONTAINER_OF(work, struct hold, work)->sem);
+}
+
+static void on_held(struct pfl_work *work)
+{
+    (void)work;
+}
+
+static void count_begun(void *user, const struct pfl_segments_result *result)
+{
+    assert_int_equal(result->rc, 0);
+    ++*(unsigned *)user;
+}
+
+static void a_run_that_begins_does_not_hold_up_the_loop(void **state)
+{
+    struct kit_run of_session = {"web", NULL};
+    struct kit_run of_copy = {"ring", "boom"};
+    struct hold hold = {.work = {.run = run_hold, .on_done = on_held}};
+    struct pfl_segments_op *op;
+    char id[PFL_SEGMENT_ID_BYTES];
+    unsigned begun = 0;
+    struct pfl_segments_begin begin = {.done = count_begun, .user = &begun};
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    assert_int_equal(uv_sem_init(&hold.sem, 0), 0);
+    assert_int_equal(pfl_worker_submit(kit.worker, &hold.work), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(kit_submit_run(&kit, &of_session, &begin, id, &op), 0);
+        assert_int_equal(kit_submit_run(&kit, &of_copy, &begin, id, &op), 0);
+    }
+    kit_turn(&kit);
+    assert_int_equal(kit_count_files(&kit, ".run"), 0);
+    assert_int_equal(begun, 0);
+    uv_sem_post(&hold.sem);
+    while (begun < 40)
+        kit_turn(&kit);
+    assert_int_equal(kit_count_files(&kit, ".run"), 40);
+    kit_close(&kit);
+    uv_sem_destroy(&hold.sem);
+}
+
 static void copies_of_an_order_that_nobody_takes_have_a_maximum(void **state)
 {
     struct pfl_segments_copy_end end = {.why = PERFLEET__SEGMENT_GAP__WHY__QUOTA};
@@ -447,6 +560,8 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_line_of_the_index_becomes_a_segment_until_it_is_released),
+        TEST(a_segment_waits_for_a_clock_point_after_its_end),
+        TEST(a_segment_does_without_a_clock_point_that_does_not_come),
         TEST(a_segment_is_as_long_by_the_wall_clock_as_by_the_boot_clock),
         TEST(a_release_of_other_bytes_and_other_collectors_are_refused),
         TEST(what_the_quota_removes_is_one_gap),
@@ -458,6 +573,7 @@ int main(void)
         TEST(a_copy_is_a_run_of_one_segment_that_tells_its_trigger),
         TEST(a_copy_that_is_given_up_is_a_gap_that_tells_its_trigger),
         TEST(a_copy_whose_process_died_is_told_by_the_next_one),
+        TEST(a_run_that_begins_does_not_hold_up_the_loop),
         TEST(copies_of_an_order_that_nobody_takes_have_a_maximum),
         TEST(without_memory_it_does_not_open),
     };

@@ -83,6 +83,18 @@ static void time_records_move_the_clock_of_those_behind_them(void **state)
     assert_int_equal(record.timestamp_ns, (UINT64_C(2) << 27) + 8);
 }
 
+static void a_record_of_time_or_padding_may_end_the_page(void **state)
+{
+    static const unsigned types[] = {29, 30, 31};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        BEGIN(HEADER(types[i], 7), 4);
+        assert_false(pfl_trace_page_next(&page, &record));
+        assert_int_equal(page.status, PFL_PAGE_OK);
+    }
+}
+
 static void an_absolute_time_keeps_the_five_top_bits_of_the_pages(void **state)
 {
     const uint32_t words[] = {HEADER(31, 3), 1, HEADER(1, 0), 9};
@@ -181,6 +193,7 @@ int main(void)
         cmocka_unit_test(a_page_is_as_long_as_its_header_says),
         cmocka_unit_test(a_page_without_its_whole_header_is_refused),
         cmocka_unit_test(time_records_move_the_clock_of_those_behind_them),
+        cmocka_unit_test(a_record_of_time_or_padding_may_end_the_page),
         cmocka_unit_test(an_absolute_time_keeps_the_five_top_bits_of_the_pages),
         cmocka_unit_test(a_long_record_has_its_length_in_a_word_that_counts_itself),
         cmocka_unit_test(padding_is_passed_over_and_may_reach_past_the_records),

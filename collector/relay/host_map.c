@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A map of hosts: see host_map.h. Buckets of a fixed number: PFL_HOST_MAP_MAX hosts are 4 in
+ * each. Names are those of certificates, which the authority gives. Ownership: none.
+ */
+#include "collector/relay/host_map.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+void pfl_host_map_init(struct pfl_host_map *self)
+{
+    *self = (struct pfl_host_map){.len = 0};
+    for (unsigned i = 0; i < PFL_HOST_MAP_LISTS; i++)
+        pfl_list_init(&self->lists[i]);
+}
+
+struct pfl_host_entry *pfl_host_map_find(const struct pfl_host_map *self, const char *name)
+{
+    struct pfl_host_entry *e = self->buckets[pfl_hash_str(name) % PFL_HOST_MAP_BUCKETS];
+
+    while (e != NULL && strcmp(e->name, name) != 0)
+        e = e->chain;
+    return e;
+}
+
+int pfl_host_map_add(struct pfl_host_map *self, const char *name, struct pfl_host_entry *entry)
+{
+    struct pfl_host_entry **bucket = &self->buckets[pfl_hash_str(name) % PFL_HOST_MAP_BUCKETS];
+
+    if (!pfl_identity_is_name(name))
+        return PFL_EINVAL;
+    if (self->len == PFL_HOST_MAP_MAX)
+        return PFL_ELIMIT;
+    memcpy(entry->name, name, strlen(name) + 1);
+    entry->chain = *bucket;
+    *bucket = entry;
+    pfl_list_append(&self->lists[0], &entry->node);
+    self->counts[0]++;
+    self->len++;
+    return 0;
+}
+
+void pfl_host_map_remove(struct pfl_host_map *self, struct pfl_host_entry *entry)
+{
+    struct pfl_host_entry **at = &self->buckets[pfl_hash_str(entry->name) % PFL_HOST_MAP_BUCKETS];
+
+    while (*at != entry)
+        at = &(*at)->chain;
+    *at = entry->chain;
+    pfl_list_remove(&entry->node);
+    self->counts[entry->list]--;
+    self->len--;
+}
+
+void pfl_host_map_move(struct pfl_host_map *self, struct pfl_host_entry *entry, unsigned list)
+{
+    pfl_list_remove(&entry->node);
+    self->counts[entry->list]--;
+    entry->list = list;
+    self->counts[list]++;
+    pfl_list_append(&self->lists[list], &entry->node);
+}
+
+struct pfl_host_entry *pfl_host_map_get_first(const struct pfl_host_map *self, unsigned list)
+{
+    return self->counts[list] == 0 ? NULL : pfl_host_entry_of(self->lists[list].next);
+}
+
+struct pfl_host_entry *pfl_host_map_get_any(const struct pfl_host_map *self)
+{
+    struct pfl_host_entry *e = NULL;
+
+    for (unsigned i = 0; i < PFL_HOST_MAP_LISTS && e == NULL; i++)
+        e = pfl_host_map_get_first(self, i);
+    return e;
+}
+
+uint64_t pfl_host_map_get_due_ms(const struct pfl_host_map *self, unsigned list)
+{
+    uint64_t due_ms = UINT64_MAX;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->lists[list]) {
+        if (pfl_host_entry_of(it)->due_ms < due_ms)
+            due_ms = pfl_host_entry_of(it)->due_ms;
+    }
+    return due_ms;
+}
+
+struct pfl_host_entry *pfl_host_entry_of(struct pfl_list *node)
+{
+    return PFL_CONTAINER_OF(node, struct pfl_host_entry, node);
+}
+
+unsigned pfl_host_entry_get_relay(const struct pfl_host_entry *entry, unsigned after)
+{
+    for (unsigned i = 1; i <= PFL_HOST_MAP_RELAYS; i++) {
+        unsigned relay = (after + i) % PFL_HOST_MAP_RELAYS;
+
+        if ((entry->relays & 1u << relay) != 0)
+            return relay;
+    }
+    return PFL_HOST_MAP_RELAYS;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hosts by name: which relays have each, in which list it is, and when it is due there. A part of
+ * the owner's struct of a host, which it allocates and frees. Pure.
+ *
+ * A list is in the order in which its hosts were moved to it. What a list means is the owner's.
+ */
+#ifndef PFL_COLLECTOR_RELAY_HOST_MAP_H
+#define PFL_COLLECTOR_RELAY_HOST_MAP_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "proto/tunnel/identity.h"
+
+#define PFL_HOST_MAP_MAX     16384u
+#define PFL_HOST_MAP_BUCKETS 4096u
+#define PFL_HOST_MAP_LISTS   5u
+#define PFL_HOST_MAP_RELAYS  8u
+
+struct pfl_host_entry {
+    struct pfl_list node;         /* of its list */
+    struct pfl_host_entry *chain; /* of its bucket */
+    unsigned list;
+    unsigned relays; /* a bit for each that has it connected */
+    uint64_t due_ms; /* the owner's; of a host that waits in its list */
+    char name[PFL_IDENTITY_NAME_BYTES];
+};
+
+struct pfl_host_map {
+    struct pfl_host_entry *buckets[PFL_HOST_MAP_BUCKETS]; /* borrowed until they are removed */
+    struct pfl_list lists[PFL_HOST_MAP_LISTS];
+    unsigned counts[PFL_HOST_MAP_LISTS];
+    unsigned len;
+};
+
+void pfl_host_map_init(struct pfl_host_map *self);
+/* NULL: none. */
+struct pfl_host_entry *pfl_host_map_find(const struct pfl_host_map *self, const char *name);
+/* A zeroed entry, into list 0. PFL_EINVAL: this is no host's name; PFL_ELIMIT: the map is full.
+ */
+PFL_MUST_USE int pfl_host_map_add(struct pfl_host_map *self, const char *name,
+                                  struct pfl_host_entry *entry);
+void pfl_host_map_remove(struct pfl_host_map *self, struct pfl_host_entry *entry);
+/* To the end of the list, also of its own. */
+void pfl_host_map_move(struct pfl_host_map *self, struct pfl_host_entry *entry, unsigned list);
+/* The first of the list; any of the map. NULL: none. */
+struct pfl_host_entry *pfl_host_map_get_first(const struct pfl_host_map *self, unsigned list);
+struct pfl_host_entry *pfl_host_map_get_any(const struct pfl_host_map *self);
+/* The least due_ms in the list; UINT64_MAX: it is empty. */
+uint64_t pfl_host_map_get_due_ms(const struct pfl_host_map *self, unsigned list);
+/* The entry of a node of its list. */
+struct pfl_host_entry *pfl_host_entry_of(struct pfl_list *node);
+/* A relay that has it, the next after relay `after` in a circle; PFL_HOST_MAP_RELAYS: none. */
+unsigned pfl_host_entry_get_relay(const struct pfl_host_entry *entry, unsigned after);
+
+#endif

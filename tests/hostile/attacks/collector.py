@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The seats at a collector: an operator who may only read traces, a host whose segments are descriptions."""
+import contextlib
+import hashlib
+import sqlite3
+import struct
+import threading
+import time
+
+from attacks.collection import COLLECTOR, LIST_SEGMENTS, Collection, HELLO, Spool, field
+from fleet import wait_until
+from tunnel_abuse import ACK, DATA, GOAWAY, RST, SETTINGS, WINDOW, agent, answer_all, frame
+from world import Failed, get_slowness
+
+ATTACKS = ["costly_searches", "heavy_descriptions"]
+RELEASE_SEGMENT = 7
+POLICY = """rule { name: "all" operator: "me" host: "*" }
+rule { name: "collector" operator: "col" host: "*" role: "collect" }
+rule { name: "readers" operator: "ann" operator: "bob" host: "*" role: "read" }
+role { name: "collect" method: "none" collect: true }
+role { name: "read" method: "none" traces: true }
+"""
+
+
+class Collector(Collection):
+    """With a collector, whose store and index are in the folder `store`."""
+
+    def __init__(self, build, *options):
+        super().__init__(build)
+        self.options_of_collector = options
+        self.started = 0
+        (self.dir / "policy").write_text(POLICY)
+        (self.dir / "store").mkdir(0o700)
+
+    def start_collector(self):
+        self.start("collector", [self.program("collector", "perfleet-collector"), "--relay", self.relay_address,
+                                 "--store", self.dir / "store", *self.options_of_collector, *self.tls("operator-col")])
+        self.started += 1
+        wait_until(lambda: self.log("collector").count("serving: ") == self.started, "the collector does not serve")
+
+    def fill_index(self, rows):
+        """Traces of one host, with descriptions as any host gives them."""
+        note = b"".join([field(1, b"h"), field(2, b"ann"), field(3, b"web"), field(16, b"a" * 255),
+                         field(16, b"a" * 255)])
+        now = time.time_ns()
+        db = sqlite3.connect(self.dir / "store" / "index.sqlite")
+        db.execute("INSERT INTO host(id, name) VALUES(1, 'h')")
+        db.execute("INSERT INTO run(id, host_id, orderer, order_name, incarnation, kind_id, changed_ns)"
+                   " VALUES(1, 1, 'ann', 'web', 'r', 1, 9000000000000000000)")
+        db.executemany("INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
+                       " end_ns, bytes, object_key, definition, collector, generation, changed_ns, stored_ns)"
+                       " VALUES('01J' || printf('%023d', ?1), 1, 1, ?1, ?1, 0, 0, 1, ?1, ?1, 9, 'v1/x', ?2, 'col', 1,"
+                       " ?3, ?3)", ((i, note, now) for i in range(1, rows + 1)))
+        db.commit()
+        db.close()
+
+
+class Reader:
+    """An operator's stream to the collector."""
+
+    def __init__(self, net, who):
+        self.peer, self.bytes, self.number = net.peer("operator-" + who), b"", 0
+        self.stream, status = net.dial(self.peer, "/v1/collectors/col", COLLECTOR)
+        if status != 200:
+            raise Failed("%s is answered %s" % (who, status))
+
+    def send(self, request):
+        self.number += 1
+        message = field(1, self.number) + request
+        self.peer.send(frame(DATA, 0, self.stream, len(message).to_bytes(4, "little") + message))
+
+    def read_end(self, is_over=lambda: False):
+        """Until the last part of an answer."""
+        while not is_over():
+            size = 4 + int.from_bytes(self.bytes[:4], "little")
+            if 4 < size <= len(self.bytes):
+                message, self.bytes = self.bytes[4:size], self.bytes[size:]
+                if b"\x10\x01" not in message[:8]:  # has_more
+                    return
+                continue
+            got = self.peer.read(1)
+            if self.peer.is_closed or (got and got[0] in (RST, GOAWAY)):
+                raise Failed("the collector ends the stream")
+            if got and got[0] == DATA and got[2] == self.stream and got[3]:
+                self.bytes += got[3]
+                credit = struct.pack(">I", len(got[3]))
+                self.peer.send(frame(WINDOW, 0, 0, credit) + frame(WINDOW, 0, self.stream, credit))
+
+
+def costly_searches(build):
+    """an operator whose searches look through all traces delays no other operator's"""
+    costly = field(2, b"".join(field(8, b"*a*a*a*a*b%d" % i) for i in range(60)))
+    cheap = field(2, field(12, 1))
+    with Collector(build, "--keep", "*:age=none") as net:
+        net.start_collector()
+        net.end("collector")
+        net.fill_index(100000)
+        net.start_collector()
+        end = threading.Event()
+
+        def attack(reader):
+            with contextlib.suppress(Failed):
+                while not end.is_set():
+                    for _ in range(4):
+                        reader.send(costly)
+                    for _ in range(4):
+                        reader.read_end(end.is_set)
+
+        bob = Reader(net, "bob")
+        threads = [threading.Thread(target=attack, args=(Reader(net, "ann"),), daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        worst_s = 0
+        for _ in range(20):
+            begin, limit_s = time.monotonic(), 2 * get_slowness()
+            bob.send(cheap)
+            bob.read_end(lambda: time.monotonic() - begin > limit_s)
+            worst_s = max(worst_s, time.monotonic() - begin)
+            if worst_s > limit_s:
+                raise Failed("another operator's list takes more than %.1f s" % worst_s)
+        end.set()
+        for thread in threads:
+            thread.join(60)
+        return net.judge("another operator's list takes %.2f s at most; " % worst_s)
+
+
+class Giver(Spool):
+    """A played host that keeps to the windows of its streams."""
+
+    def __init__(self, peer):
+        super().__init__(peer)
+        self.connection, self.initial, self.windows, self.unsent = 65535, 65535, {}, []
+        self.read_frame, peer.read = peer.read, self.read_and_note
+
+    def read_and_note(self, timeout_s=60):
+        got = self.read_frame(timeout_s)
+        if got and got[0] == SETTINGS and not got[1] & ACK:
+            for at in range(0, len(got[3]), 6):
+                number, value = struct.unpack(">HI", got[3][at:at + 6])
+                if number == 4:
+                    self.initial = value
+        elif got and got[0] == WINDOW:
+            more = int.from_bytes(got[3], "big")
+            if got[2] == 0:
+                self.connection += more
+            else:
+                self.windows[got[2]] = self.windows.get(got[2], self.initial) + more
+            self.send_on()
+        elif got and got[0] == DATA and got[3]:
+            credit = struct.pack(">I", len(got[3]))
+            self.peer.send(frame(WINDOW, 0, 0, credit) + frame(WINDOW, 0, got[2], credit))
+        return got
+
+    def send_on(self):
+        while self.unsent:
+            stream, data = self.unsent[0]
+            size = min(16000, len(data), self.connection, self.windows.get(stream, self.initial))
+            if size <= 0:
+                return
+            self.peer.send(frame(DATA, 0, stream, data[:size]))
+            self.connection -= size
+            self.windows[stream] = self.windows.get(stream, self.initial) - size
+            self.unsent[0] = (stream, data[size:])
+            if size == len(data):
+                self.unsent.pop(0)
+
+    def reply(self, stream, number, *fields):
+        message = field(1, number) + b"".join(fields)
+        self.unsent.append((stream, len(message).to_bytes(4, "little") + message))
+        self.send_on()
+
+
+def heavy_descriptions(build):
+    """segments without bytes, but with large descriptions, are within the bound of bytes"""
+    report = (b'{"kind":"spool","segments":9,"bytes":900,"orders":"0000000000000000"}\n', False)
+    empty = hashlib.sha256(b"").digest()
+
+    def make(number):
+        return b"".join([field(2, b"ann"), field(3, b"web"), field(4, b"01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+                         field(5, number), field(6, 0), field(7, empty), field(11, 1), field(12, 2),
+                         field(16, b"\x01" * 60000)])
+
+    with Collector(build, "--keep-bytes", "4M") as net:
+        peer = agent(net.relay_address, str(net.keys), "host-eve")
+        eve = Giver(peer)
+        answer_all(peer, {**HELLO, "/v1/events": report}, lambda path: path == "/v1/events")
+        net.start_collector()
+        given, end = 0, time.monotonic() + 240
+        while "cause=all-bytes" not in net.log("collector"):
+            if time.monotonic() > end:
+                raise Failed("%d segments of %d KiB of descriptions are kept" % (given, given * 60))
+            got = eve.read()
+            if got and got[2] == LIST_SEGMENTS and given < 60:
+                eve.reply(got[0], got[1], field(2, 1), *[field(6, make(given + 1 + i)) for i in range(6)])
+            elif got:
+                given += got[2] == RELEASE_SEGMENT
+                eve.reply(got[0], got[1])
+        return net.judge("%d segments given; " % given)
