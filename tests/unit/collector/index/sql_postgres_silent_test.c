@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Played servers that let clients in, and then do not answer, do not even read, or send on. */
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -8,6 +9,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,8 +46,8 @@ static void send_on(int fd, const void *message, size_t len)
 
 static void send_rows(int fd)
 {
-    static const char begin[] = {'T', 0, 0, 0, 26, 0,  1,  'a', 0,  0,  0,  0, 0, 0,
-                                 0,   0, 0, 0, 25, -1, -1, -1,  -1, -1, -1, 0, 0};
+    static const uint8_t begin[] = {'T', 0, 0, 0, 26, 0,    1,    'a',  0,    0,    0,    0, 0, 0,
+                                    0,   0, 0, 0, 25, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0};
     static char row[5 + 6 + 65536] = {'D', 0, 1, 0, 10, 0, 1, 0, 1, 0, 0};
 
     (void)!send(fd, begin, sizeof(begin), MSG_NOSIGNAL);
@@ -211,6 +213,21 @@ static void a_server_that_sends_notices_without_end_is_given_up(void **state)
     (void)close(log);
 }
 
+/* qemu-user does not tell what a connection has received. */
+static bool is_received_counted(void)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof(info);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_counted;
+
+    assert_true(fd >= 0);
+    is_counted = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+                 len > offsetof(struct tcp_info, tcpi_bytes_received);
+    (void)close(fd);
+    return is_counted;
+}
+
 static void a_server_that_sends_rows_without_end_is_given_up(void **state)
 {
     struct pfl_sql *sql;
@@ -218,6 +235,8 @@ static void a_server_that_sends_rows_without_end_is_given_up(void **state)
     (void)state;
     sends = SENDS_ROWS;
     play(true);
+    if (!is_received_counted())
+        skip();
     sql = open_sql(LONG_MS);
     assert_int_equal(sql->engine->script(sql, "BEGIN"), PFL_EAGAIN);
     assert_non_null(strstr(sql->why, "the server's answer has no end"));
