@@ -211,19 +211,26 @@ static bool is_of_order(const struct pfl_segment_run *run, const char *orderer, 
            (order == NULL || strcmp(run->order, order) == 0);
 }
 
-/* Runs of one order have the quota of the newest. */
-static uint64_t sum_bytes(const struct pfl_segment_table *self, const struct pfl_segment_run *of,
-                          struct pfl_segment_quota *ret_quota)
+/* Of all runs of one order. */
+struct order_sums {
+    uint64_t bytes;
+    uint64_t count;
+    struct pfl_segment_quota quota; /* of the newest */
+};
+
+static struct order_sums sum_order(const struct pfl_segment_table *self,
+                                   const struct pfl_segment_run *of)
 {
-    uint64_t bytes = 0;
+    struct order_sums sums = {0};
 
     for (size_t i = 0; i < self->runs_len; i++) {
         if (!is_of_order(&self->runs[i], of->orderer, of->order))
             continue;
-        bytes += self->runs[i].bytes;
-        *ret_quota = self->runs[i].quota;
+        sums.bytes += self->runs[i].bytes;
+        sums.count += self->runs[i].count;
+        sums.quota = self->runs[i].quota;
     }
-    return bytes;
+    return sums;
 }
 
 /* An earlier run of the same order was looked at. */
@@ -237,7 +244,6 @@ static bool was_summed(const struct pfl_segment_table *self, size_t at)
     return false;
 }
 
-/* Those of the largest order. */
 static struct pfl_segment_entry *find_oldest(const struct pfl_segment_table *self,
                                              const struct pfl_segment_run *of)
 {
@@ -291,30 +297,36 @@ struct pfl_segment_entry *pfl_segment_table_choose(const struct pfl_segment_tabl
 {
     struct pfl_segment_entry *chosen = find_aged(self, unix_ns);
     const struct pfl_segment_run *largest = NULL;
-    uint64_t largest_bytes = 0;
+    const struct pfl_segment_run *longest = NULL;
+    uint64_t most_bytes = 0;
+    uint64_t most_count = 0;
 
     *ret_why = SEGMENT_GAP__AGE;
     if (chosen != NULL)
         return chosen;
     *ret_why = SEGMENT_GAP__QUOTA;
     for (size_t i = 0; chosen == NULL && i < self->runs_len; i++) {
-        struct pfl_segment_quota quota = {0};
-        uint64_t bytes;
+        struct order_sums sums;
 
         if (self->runs[i].bytes == 0 || was_summed(self, i))
             continue;
-        bytes = sum_bytes(self, &self->runs[i], &quota);
-        if (quota.max_bytes != 0 && bytes > quota.max_bytes)
+        sums = sum_order(self, &self->runs[i]);
+        if (sums.quota.max_bytes != 0 && sums.bytes > sums.quota.max_bytes)
             chosen = find_oldest(self, &self->runs[i]);
-        if (bytes > largest_bytes) {
+        if (sums.bytes > most_bytes) {
             largest = &self->runs[i];
-            largest_bytes = bytes;
+            most_bytes = sums.bytes;
+        }
+        if (sums.count > most_count) {
+            longest = &self->runs[i];
+            most_count = sums.count;
         }
     }
-    if (chosen == NULL && largest != NULL &&
-        ((self->quota.max_bytes != 0 && self->bytes > self->quota.max_bytes) ||
-         (for_room && self->len == PFL_SEGMENTS_MAX)))
+    if (chosen == NULL && largest != NULL && self->quota.max_bytes != 0 &&
+        self->bytes > self->quota.max_bytes)
         chosen = find_oldest(self, largest);
+    if (chosen == NULL && longest != NULL && for_room && self->len == PFL_SEGMENTS_MAX)
+        chosen = find_oldest(self, longest);
     return chosen;
 }
 

@@ -104,7 +104,8 @@ size_t pfl_segment_table_seek(const struct pfl_segment_table *self, const char *
 
 /* The next segment that a quota removes, and why (SEGMENT_GAP__...). NULL: none. First those that
  * are too old; then the oldest of an order that has too much; then the oldest of the order that
- * has most. `for_room`: one more must fit into the table. */
+ * has most bytes. `for_room`: one more must fit into the table; the oldest of the order that has
+ * most segments and gaps makes room. */
 struct pfl_segment_entry *pfl_segment_table_choose(const struct pfl_segment_table *self,
                                                    uint64_t unix_ns, bool for_room,
                                                    uint8_t *ret_why);

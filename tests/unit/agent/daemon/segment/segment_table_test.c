@@ -251,7 +251,31 @@ static void ids_have_one_form(void **state)
     assert_false(pfl_segment_is_id(""));
 }
 
-static void an_order_that_has_one_byte_is_the_largest_of_empty_ones(void **state)
+static void room_is_made_by_the_order_that_has_most_segments(void **state)
+{
+    struct pfl_segment_entry *chosen;
+    struct pfl_segment_table table;
+    uint8_t reason;
+
+    (void)state;
+    pfl_segment_table_init(&table, &no_quota);
+    assert_int_equal(add_run(&table, RUN_A, "a", 0, 0), 0);
+    assert_int_equal(add_run(&table, RUN_B, "b", 0, 0), 0);
+    assert_int_equal(add(&table, RUN_B, 1, 1 << 20, 1), 0);
+    for (uint32_t i = 1; i < PFL_SEGMENTS_MAX; i++)
+        assert_int_equal(add(&table, RUN_A, i, 1, 2), 0);
+    assert_null(pfl_segment_table_choose(&table, 1, false, &reason));
+    chosen = pfl_segment_table_choose(&table, 1, true, &reason);
+    assert_non_null(chosen);
+    assert_string_equal(chosen->id, RUN_A);
+    assert_int_equal(chosen->number, 1);
+    assert_int_equal(reason, PERFLEET__SEGMENT_GAP__WHY__QUOTA);
+    pfl_segment_table_fini(&table);
+    pfl_sweep_assert_no_leak();
+}
+
+/* Which has no bytes has no segment that could go. */
+static void an_order_of_gaps_alone_makes_no_room(void **state)
 {
     struct pfl_segment_entry *chosen;
     struct pfl_segment_table table;
@@ -264,7 +288,6 @@ static void an_order_that_has_one_byte_is_the_largest_of_empty_ones(void **state
     assert_int_equal(add(&table, RUN_B, 1, 1, 1), 0);
     for (uint32_t i = 1; i < PFL_SEGMENTS_MAX; i++)
         assert_int_equal(add(&table, RUN_A, i, 0, 1), 0);
-    assert_null(pfl_segment_table_choose(&table, 1, false, &reason));
     chosen = pfl_segment_table_choose(&table, 1, true, &reason);
     assert_non_null(chosen);
     assert_string_equal(chosen->id, RUN_B);
@@ -283,7 +306,8 @@ int main(void)
         cmocka_unit_test(every_number_is_there_once_whatever_becomes_a_gap),
         cmocka_unit_test(without_memory_nothing_is_added),
         cmocka_unit_test(ids_have_one_form),
-        cmocka_unit_test(an_order_that_has_one_byte_is_the_largest_of_empty_ones),
+        cmocka_unit_test(room_is_made_by_the_order_that_has_most_segments),
+        cmocka_unit_test(an_order_of_gaps_alone_makes_no_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
