@@ -45,9 +45,39 @@ static void refuse(struct pfl_job *j, unsigned status, const char *why)
         (void)snprintf(j->why, sizeof(j->why), "%s", why);
 }
 
+static void refuse_trace(struct pfl_job *j, unsigned status, const char *why)
+{
+    (void)snprintf(j->why, sizeof(j->why), "trace %s: %s", j->trace.id, why);
+    refuse(j, status, j->why);
+}
+
+/* Of a request for many traces the answer names the one at which the store failed. */
+static void fail_trace(struct pfl_job *j)
+{
+    switch (j->rc) {
+    case PFL_ENOENT:
+        refuse_trace(j, 404, "its object is not in the store any more");
+        return;
+    case PFL_ENOTSUP:
+        refuse(j, 501, "the store is a folder: there are no links to what is in it");
+        return;
+    case PFL_EAGAIN:
+    case PFL_ENOMEM:
+        refuse_trace(j, 503, "the collector's store is busy: try later");
+        return;
+    default:
+        refuse_trace(j, 500, "the collector's store fails: its log has the reason");
+        return;
+    }
+}
+
 /* The engine's sentence is for an operator only where the request itself is the cause. */
 static void fail(struct pfl_job *j)
 {
+    if (pfl_job_is_of_store(j->step)) {
+        fail_trace(j);
+        return;
+    }
     switch (j->rc) {
     case PFL_EINVAL:
     case PFL_ELIMIT:
@@ -55,22 +85,17 @@ static void fail(struct pfl_job *j)
         return;
     case PFL_ENOENT:
         refuse(j, 404,
-               pfl_job_is_of_store(j->step) ? "its object is not in the store any more"
-               : j->checked.order != NULL   ? "you have no such order here"
-                                            : "there is no such trace");
-        return;
-    case PFL_ENOTSUP:
-        refuse(j, 501, "the store is a folder: there are no links to what is in it");
+               j->checked.order != NULL ? "you have no such order here" : "there is no such trace");
         return;
     case PFL_EFULL:
         refuse(j, 507, "the collector has no room: its log has the reason");
         return;
     case PFL_EAGAIN:
     case PFL_ENOMEM:
-        refuse(j, 503, "the collector's store or index is busy: try later");
+        refuse(j, 503, "the collector's index is busy: try later");
         return;
     default:
-        refuse(j, 500, "the collector's store or index fails: its log has the reason");
+        refuse(j, 500, "the collector's index fails: its log has the reason");
         return;
     }
 }
@@ -168,7 +193,7 @@ static void on_read(struct pfl_job *j)
     j->offset += j->page_len;
     j->left -= j->page_len < j->left ? j->page_len : j->left;
     if (j->page_len == 0 && j->left != 0)
-        refuse(j, 500, "the object is shorter than it was: perfleet traces verify shows it");
+        refuse_trace(j, 500, "its object is shorter than it was: see perfleet traces verify");
     else
         j->step = PFL_JOB_REPLY;
 }

@@ -112,6 +112,7 @@ check "all are as they were" says '^[1-9][0-9]* traces verified' as_me traces ve
 refuses_verify() { ! as_me traces verify; }
 set_fault half
 check "half of a body is no trace: verify does not say that all are well" refuses_verify
+check "and names the trace at which it stopped" says "trace [0-9A-Z]{26}: the collector's store" as_me traces verify
 set_fault ""
 check "and says so again when the store gives all" says '^[1-9][0-9]* traces verified' as_me traces verify
 FILE=$(objects | head -n 1)

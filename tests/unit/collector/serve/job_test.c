@@ -255,6 +255,7 @@ static void an_object_that_is_shorter_is_a_failure(void **state)
                      0);
     get(id, 0, 0);
     assert_int_equal(world_status(), 500);
+    assert_non_null(strstr(world_last()->why, id));
 }
 
 static void a_folder_has_no_links(void **state)
@@ -534,6 +535,8 @@ static void a_step_that_cannot_be_done_is_said(void **state)
     world.fail_at = PFL_JOB_READ;
     get(world.made.place.id, 0, 0);
     assert_int_equal(world_status(), 503);
+    assert_non_null(strstr(world_last()->why, world.made.place.id));
+    assert_non_null(strstr(world_last()->why, "store is busy"));
     world.fail_at = PFL_JOB_WAIT;
     list_all();
     assert_int_equal(world_count_traces(), 1);
