@@ -12,6 +12,9 @@
 
 #include "base/log.h"
 
+_Static_assert(PFL_INDEX_VOID_MS >= 4 * PFL_INDEX_BEAT_MS,
+               "a collector that misses three beats keeps its leases");
+
 static void run_beat(struct pfl_work *work)
 {
     struct pfl_engines *e = PFL_CONTAINER_OF(work, struct pfl_engines, beat);

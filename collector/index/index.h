@@ -36,8 +36,8 @@
 #define PFL_INDEX_SCAN_MAX      100000u /* rows that one find looks at */
 #define PFL_INDEX_PATTERNS_MAX  64u     /* of one find */
 #define PFL_INDEX_CURSOR_BYTES  64u
-#define PFL_INDEX_VOID_MS       12000u /* a collector without a beat for so long has no leases */
-#define PFL_INDEX_BEAT_MS       5000u
+#define PFL_INDEX_VOID_MS       10000u /* a collector without a beat for so long has no leases */
+#define PFL_INDEX_BEAT_MS       2500u
 #define PFL_INDEX_KINDS_MAX     4096u  /* classes and orders; others share one kind */
 #define PFL_INDEX_OWN_KINDS_MAX 256u   /* of them, from one host */
 #define PFL_INDEX_RUNS_MAX      20000u /* of a host */
