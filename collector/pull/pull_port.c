@@ -11,6 +11,7 @@
 #include "collector/pull/pull_port.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -513,11 +514,13 @@ static void finish(struct slot *s)
 
 static void log_left(struct slot *s)
 {
-    const char *left = pfl_visit_take_left(s->visit);
+    struct pfl_visit_left_segment left;
 
-    if (left != NULL)
-        pfl_log_warn("segment-left-at-host", "host=%s reason=%s", pfl_queued_host_get_name(s->host),
-                     left);
+    pfl_visit_take_left(s->visit, &left);
+    if (left.why != NULL)
+        pfl_log_warn("segment-left-at-host", "host=%s reason=%s order=%s run=%s number=%" PRIu32,
+                     pfl_queued_host_get_name(s->host), left.why, pfl_log_quote_str(left.order),
+                     pfl_log_quote_str(left.incarnation), left.number);
 }
 
 static void begin_step(struct slot *s)

@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/ulid.h"
 #include "collector/pull/segment_check.h"
 #include "proto/unpack.h"
 
@@ -35,9 +34,9 @@ struct pfl_visit {
     bool is_reading; /* the last READ has more to give */
     bool is_stopped;
     bool is_ending;
-    bool is_newest;   /* lists the classes whose newest come first */
-    bool has_more;    /* of this list */
-    const char *left; /* static */
+    bool is_newest; /* lists the classes whose newest come first */
+    bool has_more;  /* of this list */
+    struct pfl_visit_left_segment left;
     unsigned connects;
     Perfleet__SpoolReply *page; /* owned; NULL: none */
     unsigned pages;
@@ -142,9 +141,15 @@ static bool is_newest_first(const struct pfl_visit *v, const Perfleet__Segment *
 
 static void leave(struct pfl_visit *v, enum pfl_visit_left why)
 {
+    const Perfleet__Segment *segment = v->page->segment[v->at];
+
     v->figures.left[why]++;
     v->left_len++;
-    v->left = left_names[why];
+    v->left = (struct pfl_visit_left_segment){.why = left_names[why], .number = segment->number};
+    (void)snprintf(v->left.order, sizeof(v->left.order), "%s",
+                   segment->order != NULL ? segment->order : "");
+    (void)snprintf(v->left.incarnation, sizeof(v->left.incarnation), "%s",
+                   segment->incarnation != NULL ? segment->incarnation : "");
 }
 
 /* The next segment of the page that this list is about. */
@@ -459,10 +464,8 @@ const struct pfl_visit_figures *pfl_visit_get_figures(const struct pfl_visit *se
     return &self->figures;
 }
 
-const char *pfl_visit_take_left(struct pfl_visit *self)
+void pfl_visit_take_left(struct pfl_visit *self, struct pfl_visit_left_segment *ret_left)
 {
-    const char *left = self->left;
-
-    self->left = NULL;
-    return left;
+    *ret_left = self->left;
+    self->left.why = NULL;
 }

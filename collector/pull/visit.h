@@ -18,8 +18,10 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/ulid.h"
 #include "collector/pull/host_queue.h"
 #include "perfleet/spool.pb-c.h"
+#include "proto/tunnel/identity.h"
 
 #define PFL_VISIT_SEGMENTS_MAX 64u /* its part, if others wait or not */
 #define PFL_VISIT_BYTES_MAX    (256ull << 20)
@@ -120,7 +122,14 @@ struct pfl_visit_figures {
     uint64_t left[PFL_VISIT_LEFT_REASONS];
 };
 const struct pfl_visit_figures *pfl_visit_get_figures(const struct pfl_visit *self);
-/* The segment that was left last, for the log: why, or NULL if none was since the last call. */
-const char *pfl_visit_take_left(struct pfl_visit *self);
+/* For the log. The names are the host's words, cut at their room; "" where it sent none. */
+struct pfl_visit_left_segment {
+    const char *why; /* static; NULL: no segment was left */
+    char order[PFL_IDENTITY_NAME_BYTES];
+    char incarnation[PFL_ULID_BYTES];
+    uint32_t number;
+};
+/* The one that was left last, since the last call. */
+void pfl_visit_take_left(struct pfl_visit *self, struct pfl_visit_left_segment *ret_left);
 
 #endif

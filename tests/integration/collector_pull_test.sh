@@ -68,11 +68,50 @@ kill -9 "$MEETING_PID"
 start_meeting "$RELAY"
 check "and of the relay" more_come 1
 
-# ---- nothing is missing
+# ---- a host's disk as it was some time ago, with other bytes under a known number
+kill -9 "$COLLECTOR_PID"
+wait_for 20 is_gone "$COLLECTOR_PID"
+has_spooled() { [ "$(find "$WORK/spool-two" -name '*.segment' | wc -l)" -ge "$1" ]; }
+check "without a collector the hosts keep segments" wait_for 60 has_spooled 3
+kill -9 "$AGENT_PID"
+wait_for 20 is_gone "$AGENT_PID"
+cp -a "$WORK/spool-two" "$WORK/spool-before"
+start_host_agent two
+start_collector
+check "a collector takes them" more_come 1
 check "the order is removed" index rm me web
 is_drained() { [ -z "$(ls "$WORK/spool-$1")" ]; }
 check "the collector takes the rest of the first host" wait_for 120 is_drained one
 check "and of the second" wait_for 120 is_drained two
+stored_sums() { (cd "$WORK/store/v1" && find . -type f -exec sha256sum {} + | sort); }
+stored_sums >"$WORK/sums.before"
+kill -9 "$AGENT_PID"
+wait_for 20 is_gone "$AGENT_PID"
+cp -a "$WORK/spool-before/." "$WORK/spool-two/"
+# The note has the SHA-256 of the bytes, so that both look like the host's own.
+cat >"$WORK/alter.py" <<'END'
+import hashlib, pathlib, sys
+note = sorted(pathlib.Path(sys.argv[1]).glob("*.segment"))[1]
+run, number, _ = note.name.split(".")
+trace = note.with_name(f"{run}.pftrace.{number}")
+old = trace.read_bytes()
+new = old[:9] + bytes([old[9] ^ 1]) + old[10:]
+trace.write_bytes(new)
+said = note.read_bytes()
+assert said.count(hashlib.sha256(old).digest()) == 1
+note.write_bytes(said.replace(hashlib.sha256(old).digest(), hashlib.sha256(new).digest()))
+print(f"order=\"web\" run=\"{run}\" number={int(number)}")
+END
+ALTERED=$(python3 -B "$WORK/alter.py" "$WORK/spool-two")
+start_host_agent two
+check "other bytes under a known number are not taken, and the log names them" \
+    wait_for 120 grep -q "segment-left-at-host: host=two reason=conflict $ALTERED" "$WORK/collector.log"
+is_alone() { [ "$(find "$WORK/spool-two" -name '*.segment' | wc -l)" -eq 1 ]; }
+check "what is the same as in the store may go; the altered one stays at its host" wait_for 120 is_alone
+stored_sums >"$WORK/sums.after"
+check "the store has what it had" cmp "$WORK/sums.before" "$WORK/sums.after"
+
+# ---- nothing is missing
 opens_alone() {
     local file
     for file in "$WORK"/store/v1/test/*/*/*/*/*/*.pftrace; do

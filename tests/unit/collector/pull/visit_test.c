@@ -386,6 +386,7 @@ static void a_host_that_cannot_be_reached_ends_the_visit(void **state)
 
 static void other_bytes_than_promised_are_left_at_the_host(void **state)
 {
+    struct pfl_visit_left_segment left;
     static struct world w;
 
     (void)state;
@@ -393,7 +394,12 @@ static void other_bytes_than_promised_are_left_at_the_host(void **state)
     add(&w, (struct item){.number = 1, .bytes = 250});
     assert_int_equal(visit(&w), PFL_VISIT_STUCK);
     assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_CORRUPT], 1);
-    assert_string_equal(pfl_visit_take_left(w.visit), "corrupt");
+    pfl_visit_take_left(w.visit, &left);
+    assert_string_equal(left.why, "corrupt");
+    assert_int_equal(left.number, 1);
+    assert_string_equal(left.order, "web");
+    pfl_visit_take_left(w.visit, &left);
+    assert_null(left.why);
     assert_int_equal(count_released(&w) + w.live_len, 0);
     end_world(&w);
     for (int too_much = 0; too_much < 2; too_much++) {
@@ -582,6 +588,7 @@ static unsigned count_lists(unsigned len)
 {
     static const struct pfl_visit_conf conf = {.host = "web1"};
     struct pfl_visit *visit;
+    struct pfl_visit_left_segment left;
     unsigned lists = 0;
 
     assert_int_equal(pfl_visit_new(&conf, &visit), 0);
@@ -590,7 +597,7 @@ static unsigned count_lists(unsigned len)
     while (pfl_visit_take(visit) == PFL_VISIT_LIST) {
         lists++;
         pfl_visit_on_list(visit, make_bad_list(len));
-        (void)pfl_visit_take_left(visit);
+        pfl_visit_take_left(visit, &left);
     }
     assert_int_equal(pfl_visit_get_end(visit), PFL_VISIT_STUCK);
     pfl_visit_free(visit);
