@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of cleaning share: clean_work_port.c has the cycle, the others a sweep each. */
+/* What the files of cleaning share: clean_work_port.c has the cycle, clean_items_port.c what all
+ * sweeps need, the others a sweep each. */
 #ifndef PFL_COLLECTOR_RETAIN_CLEAN_IMPL_H
 #define PFL_COLLECTOR_RETAIN_CLEAN_IMPL_H
 
@@ -70,7 +71,7 @@ struct pfl_clean {
     struct pfl_clean_figures figures;
 };
 
-/* ---- reports and items: clean_work_port.c ---- */
+/* ---- reports and items: clean_items_port.c ---- */
 
 /* Of this step; `event` is static. */
 struct pfl_clean_report *pfl_clean_report_item(struct pfl_clean *self, const char *event,
