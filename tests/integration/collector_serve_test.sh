@@ -67,6 +67,8 @@ check "and of the second" wait_for 120 has_traces me 3 --host db1
 running() { as me order show cpu | grep -c ' running '; }
 are_running() { [ "$(running)" -eq 2 ]; }
 check "what hosts do is shown" wait_for 60 are_running
+check "by a data source of their order, too" has_traces me 3 --data-source "$EXAMPLE_SOURCE"
+check "and not by another" says 'no traces' as me traces --data-source linux.ftrace
 check "the order is removed" as me order rm cpu
 is_drained() { [ -z "$(ls "$WORK/spool-web1")" ] && [ -z "$(ls "$WORK/spool-db1")" ]; }
 check "the collector takes the rest" wait_for 120 is_drained

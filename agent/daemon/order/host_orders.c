@@ -320,6 +320,31 @@ bool pfl_host_order_set_state(struct pfl_host_order *order, Perfleet__HostOrderS
     return true;
 }
 
+static bool has_text(char *const *texts, size_t len, const char *text)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (strcmp(texts[i], text) == 0)
+            return true;
+    }
+    return false;
+}
+
+size_t pfl_host_order_list_sources(const struct pfl_host_order *order,
+                                   char *dst[PFL_ORDER_SOURCES_MAX])
+{
+    const Perfetto__Protos__TraceConfig *config = order->kept->order->config;
+    size_t len = 0;
+
+    for (size_t i = 0; i < config->n_data_sources && len < PFL_ORDER_SOURCES_MAX; i++) {
+        const Perfetto__Protos__DataSourceConfig *source = config->data_sources[i]->config;
+
+        if (source != NULL && source->name != NULL && source->name[0] != '\0' &&
+            strlen(source->name) < PFL_ORDER_SOURCE_BYTES && !has_text(dst, len, source->name))
+            dst[len++] = source->name;
+    }
+    return len;
+}
+
 /* With zstd, a service before v58, which does not know it, compresses with deflate. */
 static void encode_compression(struct pfl_message *m, const struct pfl_host_order *order)
 {

@@ -17,6 +17,8 @@
 #define PFL_ORDER_RUNS_MAX     16u /* of a schedule, known beforehand */
 #define PFL_ORDER_FILE_BYTES   (PFL_ORDER_MAX_BYTES + 8192u)
 #define PFL_ORDER_REASON_BYTES 384u
+#define PFL_ORDER_SOURCES_MAX  64u  /* that a segment names */
+#define PFL_ORDER_SOURCE_BYTES 256u /* of such a name, with its NUL */
 
 struct pfl_host_order {
     Perfleet__HostOrder *kept;    /* owned; checked */
@@ -72,6 +74,10 @@ uint64_t pfl_host_orders_hash(const struct pfl_host_orders *self);
 bool pfl_host_order_is_allowed(const struct pfl_host_order *order, char *ret_why);
 void pfl_host_order_decide(const struct pfl_host_order *order, uint64_t now_unix_ms,
                            struct pfl_host_order_decision *ret_choice);
+/* The names of its config's data sources, each once; borrowed. What is too long, or one too many,
+ * is left out. Returns how many. */
+size_t pfl_host_order_list_sources(const struct pfl_host_order *order,
+                                   char *dst[PFL_ORDER_SOURCES_MAX]);
 /* With a role that is not the kept one: a relay's of this moment. */
 bool pfl_host_order_is_allowed_by(const struct pfl_host_order *order, struct pfl_span role,
                                   char *ret_why);

@@ -138,6 +138,7 @@ int pfl_order_session_begin_run(const struct pfl_order_session_conf *conf,
     Perfleet__Segment note = *begin->note;
     struct pfl_segments_begin whole = *begin;
     char *labels[LABELS_MAX];
+    char *sources[PFL_ORDER_SOURCES_MAX];
     char version[] = PFL_VERSION;
 
     note.orderer = order->kept->orderer;
@@ -151,6 +152,8 @@ int pfl_order_session_begin_run(const struct pfl_order_session_conf *conf,
     note.label = labels;
     for (; note.n_label < conf->labels_len && note.n_label < LABELS_MAX; note.n_label++)
         memcpy(&labels[note.n_label], &conf->labels[note.n_label], sizeof(labels[0]));
+    note.data_source = sources;
+    note.n_data_source = pfl_host_order_list_sources(order, sources);
     whole.note = &note;
     whole.quota.max_bytes = order->terms.quota_bytes;
     whole.quota.max_age_ms = order->terms.quota_age_ms;

@@ -240,6 +240,55 @@ static void a_ring_has_a_name_and_no_file(void **state)
 }
 
 /* Field 24 is for services that do not know 47. */
+static size_t list_sources(const char *sources, char *dst[PFL_ORDER_SOURCES_MAX])
+{
+    static char text[64u << 10];
+    bool is_new;
+
+    (void)snprintf(text, sizeof(text),
+                   "name: \"a\" continuous {} select {} config { buffers { size_kb: 64 } %s }",
+                   sources);
+    assert_int_equal(put("ann", text, 1, &is_new), 0);
+    return pfl_host_order_list_sources(pfl_host_orders_find(&host_orders, "ann", "a"), dst);
+}
+
+static void each_data_source_is_listed_once(void **state)
+{
+    char *names[PFL_ORDER_SOURCES_MAX];
+
+    (void)state;
+    assert_int_equal(list_sources("data_sources { config { name: \"b\" } }"
+                                  "data_sources { config { name: \"a\" target_buffer: 0 } }"
+                                  "data_sources { config { name: \"b\" target_buffer: 0 } }",
+                                  names),
+                     2);
+    assert_string_equal(names[0], "b");
+    assert_string_equal(names[1], "a");
+}
+
+static void data_sources_are_listed_within_their_bounds(void **state)
+{
+    char *names[PFL_ORDER_SOURCES_MAX];
+    char sources[8192];
+    char longest[PFL_ORDER_SOURCE_BYTES + 1];
+    size_t len = 0;
+
+    (void)state;
+    for (size_t i = 0; i <= PFL_ORDER_SOURCES_MAX; i++)
+        len += (size_t)snprintf(sources + len, sizeof(sources) - len,
+                                "data_sources { config { name: \"s%zu\" } }", i);
+    assert_int_equal(list_sources(sources, names), PFL_ORDER_SOURCES_MAX);
+    memset(longest, 'x', PFL_ORDER_SOURCE_BYTES);
+    longest[PFL_ORDER_SOURCE_BYTES] = '\0';
+    (void)snprintf(
+        sources, sizeof(sources),
+        "data_sources { config { name: \"%s\" } } data_sources { config { name: \"%s\" } }",
+        longest, longest + 1);
+    pfl_host_orders_fini(&host_orders);
+    assert_int_equal(list_sources(sources, names), 1);
+    assert_string_equal(names[0], longest + 1);
+}
+
 static void what_runs_is_compressed_as_the_order_says(void **state)
 {
     static const struct {
@@ -384,6 +433,8 @@ int main(void)
         cmocka_unit_test_teardown(a_paused_order_does_not_run, teardown),
         cmocka_unit_test_teardown(a_trigger_is_copied_for_once_in_an_interval, teardown),
         cmocka_unit_test_teardown(a_ring_has_a_name_and_no_file, teardown),
+        cmocka_unit_test_teardown(each_data_source_is_listed_once, teardown),
+        cmocka_unit_test_teardown(data_sources_are_listed_within_their_bounds, teardown),
         cmocka_unit_test_teardown(what_runs_is_compressed_as_the_order_says, teardown),
         cmocka_unit_test_teardown(the_role_of_the_moment_is_asked_too, teardown),
         cmocka_unit_test_teardown(a_role_judges_what_the_order_records, teardown),
