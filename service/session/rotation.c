@@ -267,22 +267,25 @@ void pfl_rotation_add_steps(struct pfl_rotation *self, struct pfl_disk_job *job,
                                                      .bytes = pfl_buf_get(&self->next)});
 }
 
-void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job, uint64_t boottime_ns,
-                          size_t bytes)
+void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job,
+                          const struct pfl_rotation_end *end)
 {
     static const char *const reasons[] = {"size", "time", "end"};
     uint32_t keep = self->plan->max_segments;
-    uint64_t end_ns = self->phase == PFL_ROTATION_CUTTING ? self->next_begin_ns : boottime_ns;
+    uint64_t end_ns = self->phase == PFL_ROTATION_CUTTING ? self->next_begin_ns : end->boottime_ns;
+    uint64_t losses = end->losses - self->losses;
     int len;
 
+    self->losses = end->losses;
     if (self->phase != PFL_ROTATION_CUTTING)
         self->reason = PFL_ROTATION_AT_END;
-    len = snprintf(
-        self->line, sizeof(self->line),
-        "{\"segment\":%" PRIu32 ",\"file\":\"%s\",\"bytes\":%" PRIu64 ",\"begin_ns\":%" PRIu64
-        ",\"end_ns\":%" PRIu64 ",\"reason\":\"%s\",\"unresolved\":%" PRIu32 "}\n",
-        self->number, get_base_name(pfl_rotation_get_path(self, self->number)), self->bytes + bytes,
-        self->begin_ns, end_ns, reasons[self->reason], self->unresolved);
+    len = snprintf(self->line, sizeof(self->line),
+                   "{\"segment\":%" PRIu32 ",\"file\":\"%s\",\"bytes\":%" PRIu64
+                   ",\"begin_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64
+                   ",\"reason\":\"%s\",\"unresolved\":%" PRIu32 ",\"losses\":%" PRIu64 "}\n",
+                   self->number, get_base_name(pfl_rotation_get_path(self, self->number)),
+                   self->bytes + end->bytes, self->begin_ns, end_ns, reasons[self->reason],
+                   self->unresolved, losses);
     pfl_disk_job_add(job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC, .slot = self->slot});
     pfl_disk_job_add(job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE, .slot = self->slot});
     pfl_disk_job_add(

@@ -43,6 +43,7 @@ struct pfl_rotation {
     uint64_t begin_ns;               /* BOOTTIME */
     uint64_t bytes;
     uint32_t unresolved; /* sequences whose first packet here needs state from before it */
+    uint64_t losses;     /* of the session, until the end of the last segment */
     struct pfl_buf next; /* owned: what the next job writes into the next segment */
     uint64_t next_begin_ns;
     uint64_t next_bytes;
@@ -81,12 +82,17 @@ bool pfl_rotation_long_goes_next(struct pfl_rotation *self, struct pfl_span begi
 /* Notes a packet that goes into the open segment in another form: its slices, then its tail. */
 void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, size_t slices_len,
                        struct pfl_span tail);
-/* Adds the steps that write both sides. `has_ended`: and those that make the next segment the open
- * one, or end the last one. */
+/* Adds the steps that write both sides. */
 void pfl_rotation_add_steps(struct pfl_rotation *self, struct pfl_disk_job *job,
                             struct pfl_span packets);
-void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job, uint64_t boottime_ns,
-                          size_t bytes);
+/* And those that make the next segment the open one, or end the last one. */
+struct pfl_rotation_end {
+    uint64_t boottime_ns;
+    size_t bytes;    /* that this job writes into it */
+    uint64_t losses; /* of the session so far */
+};
+void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job,
+                          const struct pfl_rotation_end *end);
 /* `is_in_packet`: what follows is the rest of a packet, for which there is memory. */
 void pfl_rotation_on_written(struct pfl_rotation *self, const struct pfl_disk_result *result,
                              bool is_in_packet);

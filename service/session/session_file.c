@@ -27,6 +27,7 @@
 #include "service/session/session_flush.h"
 #include "service/session/session_instances.h"
 #include "service/session/session_record.h"
+#include "service/session/stats.h"
 #include "service/session/trigger_state.h"
 
 #define TRACE_PACKET_TAG 0x0au
@@ -235,6 +236,15 @@ static struct pfl_disk_job make_job(struct pfl_session_file *self, bool wants_sy
     return job;
 }
 
+static void add_segment_end(struct pfl_session_file *self, struct pfl_disk_job *job)
+{
+    const struct pfl_rotation_end end = {.boottime_ns = pfl_service_boottime_ns(self->service),
+                                         .bytes = self->out.len,
+                                         .losses = pfl_stats_count_losses(self->session)};
+
+    pfl_rotation_add_end(self->rotation, job, &end);
+}
+
 /* A cut ends with its last pass; the end of the last segment is a job of its own then. */
 static struct pfl_disk_job make_segment_job(struct pfl_session_file *self, bool is_pass_over)
 {
@@ -247,8 +257,7 @@ static struct pfl_disk_job make_segment_job(struct pfl_session_file *self, bool 
     else
         self->job = self->is_over && !is_cutting ? PFL_SESSION_FILE_CLOSE : PFL_SESSION_FILE_WRITE;
     if (self->job != PFL_SESSION_FILE_WRITE)
-        pfl_rotation_add_end(self->rotation, &job, pfl_service_boottime_ns(self->service),
-                             self->out.len);
+        add_segment_end(self, &job);
     else if (is_pass_over && self->session->plan->file.wants_sync)
         pfl_disk_job_add(
             &job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC, .slot = self->rotation->slot});

@@ -42,6 +42,20 @@ static void encode_buffer(struct pfl_message *m, const struct pfl_trace_buffer_s
     pfl_message_end(m, entry);
 }
 
+uint64_t pfl_stats_count_losses(const struct pfl_session *session)
+{
+    uint64_t losses = session->counters.invalid_packets;
+
+    for (size_t i = 0; i < session->plan->buffers_len; i++) {
+        struct pfl_trace_buffer_stats s;
+
+        pfl_trace_buffer_stats_get(session->buffers[i].ring, &s);
+        losses += s.chunks_overwritten + s.chunks_discarded + s.patches_failed + s.abi_violations +
+                  s.trace_writer_packet_loss;
+    }
+    return losses;
+}
+
 struct writers {
     struct pfl_message *m;
     struct pfl_session *session;

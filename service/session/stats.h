@@ -9,4 +9,9 @@
 void pfl_stats_encode(struct pfl_message *m, const struct pfl_service *service,
                       struct pfl_session *session, size_t room_bytes);
 
+/* What the session lost so far: parts of the shared memory that were overwritten or discarded
+ * unread, patches that came too late, packets that their writers had no room for, and invalid
+ * packets. Late flushes do not count: their data is in a later segment. */
+uint64_t pfl_stats_count_losses(const struct pfl_session *session);
+
 #endif

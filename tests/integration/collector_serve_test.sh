@@ -206,6 +206,11 @@ for codec in DEFLATE NONE; do
     check "and has every packet" test "$(values "$WORK/$codec.pftrace")" = "$(values "$FILE")"
     as me order rm "$codec"
 done
+once small ZSTD | sed 's/size_kb: 4096/size_kb: 4/' >"$WORK/once.pbtx"
+check "an order has a buffer that is too small" as me order put "$WORK/once.pbtx"
+check "its trace is found as one with losses" wait_for 120 has_traces me 1 --lossy --order small
+check "whose number is there" says '"losses": [1-9]' as me traces --json --order small
+as me order rm small
 once bomb ZSTD | sed 's/^once.*/continuous { segment_ms: 600000 }/' >"$WORK/bomb.pbtx"
 check "an order for a long segment is put" as me order put "$WORK/bomb.pbtx"
 is_recording() { [ -n "$(find "$WORK/spool-db1" -name '*.pftrace.000001' -size +20k)" ]; }

@@ -36,6 +36,7 @@ int pfl_segment_line_parse(struct pfl_span line_untrusted, struct pfl_segment_li
     json_int_t begin = 0;
     json_int_t end = 0;
     json_int_t unresolved = 0;
+    json_int_t losses = 0;
     const char *reason = "";
     json_t *root = NULL;
     bool is_good;
@@ -43,15 +44,17 @@ int pfl_segment_line_parse(struct pfl_span line_untrusted, struct pfl_segment_li
     if (line_untrusted.len <= LINE_MAX_BYTES)
         root = json_loadb((const char *)line_untrusted.data, line_untrusted.len, 0, NULL);
     is_good = root != NULL &&
-              json_unpack(root, "{s:I, s:I, s:I, s:s, s:I}", "segment", &number, "begin_ns", &begin,
-                          "end_ns", &end, "reason", &reason, "unresolved", &unresolved) == 0 &&
+              json_unpack(root, "{s:I, s:I, s:I, s:s, s:I, s?I}", "segment", &number, "begin_ns",
+                          &begin, "end_ns", &end, "reason", &reason, "unresolved", &unresolved,
+                          "losses", &losses) == 0 &&
               number >= 1 && number <= PFL_SEGMENT_NUMBER_MAX && begin >= 0 && end >= begin &&
-              unresolved >= 0 && unresolved <= UINT32_MAX;
+              unresolved >= 0 && unresolved <= UINT32_MAX && losses >= 0;
     if (is_good)
         *ret_line = (struct pfl_segment_line){.number = (uint32_t)number,
                                               .begin_ns = (uint64_t)begin,
                                               .end_ns = (uint64_t)end,
                                               .unresolved = (uint32_t)unresolved,
+                                              .losses = (uint64_t)losses,
                                               .reason = parse_reason(reason)};
     json_decref(root);
     return is_good ? 0 : PFL_EPARSE;

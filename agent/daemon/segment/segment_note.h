@@ -20,6 +20,7 @@ struct pfl_segment_line {
     uint64_t begin_ns; /* of the boot clock */
     uint64_t end_ns;
     uint32_t unresolved;
+    uint64_t losses; /* 0 of a service that does not count them */
     Perfleet__Segment__Reason reason;
 };
 

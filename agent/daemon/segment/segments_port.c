@@ -422,8 +422,11 @@ static int take(struct pfl_segments_run *r, const struct pfl_segment_line *line,
 {
     struct pfl_segments *s = r->s;
     Perfleet__ClockPoint *points[PFL_CLOCK_POINTS_OF_ONE];
+    Perfleet__SegmentLoss loss = PERFLEET__SEGMENT_LOSS__INIT;
+    Perfleet__SegmentLoss *losses[1] = {&loss};
     Perfleet__Segment note = *r->note;
     struct pfl_segments_op *op;
+    char cause[] = "buffer";
     int rc = pfl_segments_make_op(s, PFL_SEGMENT_NOTE_BYTES, &op);
 
     if (rc != 0)
@@ -435,6 +438,11 @@ static int take(struct pfl_segments_run *r, const struct pfl_segment_line *line,
     note.reason = line->reason;
     note.has_unresolved = 1;
     note.unresolved = line->unresolved;
+    loss.cause = cause;
+    loss.has_count = 1;
+    loss.count = line->losses;
+    note.loss = losses;
+    note.n_loss = line->losses != 0;
     note.clock = points;
     note.n_clock = is_of_this_boot(r) ? pfl_clock_points_choose(&s->clock, op->entry.begin_boot_ns,
                                                                 op->entry.end_boot_ns, points)

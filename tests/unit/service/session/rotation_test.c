@@ -137,7 +137,11 @@ static void the_job_of_a_cut_fits_and_removes_the_oldest_at_its_end(void **state
     pfl_rotation_begin_cut(rotation, 9);
     assert_int_equal(pfl_buf_append(&rotation->next, bytes, sizeof(bytes)), 0);
     pfl_rotation_add_steps(rotation, &job, pfl_span_of(bytes, sizeof(bytes)));
-    pfl_rotation_add_end(rotation, &job, 10, sizeof(bytes));
+    rotation->losses = 4;
+    pfl_rotation_add_end(
+        rotation, &job,
+        &(struct pfl_rotation_end){.boottime_ns = 10, .bytes = sizeof(bytes), .losses = 7});
+    assert_int_equal(rotation->losses, 7);
     assert_int_equal(job.steps_len, PFL_DISK_STEPS_MAX);
     assert_int_equal(job.steps[1].kind, PFL_DISK_CREATE);
     assert_string_equal(job.steps[1].path, "/d/t.000003");
@@ -145,7 +149,7 @@ static void the_job_of_a_cut_fits_and_removes_the_oldest_at_its_end(void **state
     assert_string_equal(job.steps[7].path, "/d/t.000001");
     assert_string_equal(rotation->line,
                         "{\"segment\":2,\"file\":\"t.000002\",\"bytes\":8,\"begin_ns\":5,"
-                        "\"end_ns\":9,\"reason\":\"size\",\"unresolved\":0}\n");
+                        "\"end_ns\":9,\"reason\":\"size\",\"unresolved\":0,\"losses\":3}\n");
 }
 
 static void as_many_segments_as_may_be_kept_are_kept(void **state)
@@ -155,7 +159,7 @@ static void as_many_segments_as_may_be_kept_are_kept(void **state)
     (void)state;
     rotation->number = 1;
     pfl_rotation_begin_cut(rotation, 9);
-    pfl_rotation_add_end(rotation, &job, 10, 0);
+    pfl_rotation_add_end(rotation, &job, &(struct pfl_rotation_end){.boottime_ns = 10});
     assert_true(job.steps_len != 0);
     for (size_t i = 0; i < job.steps_len; i++)
         assert_int_not_equal(job.steps[i].kind, PFL_DISK_REMOVE);

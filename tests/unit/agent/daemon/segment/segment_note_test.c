@@ -28,6 +28,30 @@ static int parse(const char *number, const char *begin, const char *end, const c
     return pfl_segment_line_parse(pfl_span_of(text, strlen(text)), ret_line);
 }
 
+static int parse_losses(const char *losses, struct pfl_segment_line *ret_line)
+{
+    char text[200];
+
+    (void)snprintf(text, sizeof(text),
+                   "{\"segment\": 1, \"begin_ns\": 0, \"end_ns\": 0, \"reason\": \"x\", "
+                   "\"unresolved\": 0, \"losses\": %s}",
+                   losses);
+    return pfl_segment_line_parse(pfl_span_of(text, strlen(text)), ret_line);
+}
+
+static void a_line_may_say_what_was_lost(void **state)
+{
+    struct pfl_segment_line line;
+
+    (void)state;
+    assert_int_equal(parse("1", "0", "0", "0", &line), 0);
+    assert_true(line.losses == 0);
+    assert_int_equal(parse_losses("7", &line), 0);
+    assert_true(line.losses == 7);
+    assert_int_equal(parse_losses("-1", &line), PFL_EPARSE);
+    assert_int_equal(parse_losses("\"7\"", &line), PFL_EPARSE);
+}
+
 static void a_line_has_numbers_within_their_bounds(void **state)
 {
     struct pfl_segment_line line;
@@ -109,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_has_numbers_within_their_bounds),
+        cmocka_unit_test(a_line_may_say_what_was_lost),
         cmocka_unit_test(a_note_has_the_times_of_its_entry_and_a_gap_has_no_reason),
     };
 
