@@ -230,8 +230,8 @@ void pfl_agent_connect_spool(struct pfl_agent *self, struct pfl_h2_stream *h2_st
     pfl_buf_fini(&role);
     if (rc == PFL_ELIMIT)
         pfl_agent_refuse(h2_stream, 429, "too many streams",
-                         "this host serves as many collectors' "
-                         "streams as it may");
+                         "this host serves as many streams of this collector, or of all, "
+                         "as it may");
     else if (rc != 0)
         pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
 }

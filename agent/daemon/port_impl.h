@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "proto/tunnel/identity.h"
+#include "proto/tunnel/operator_rates.h"
 #include "proto/tunnel/route.h"
 #include "tunnel/dialer.h"
 
@@ -24,6 +25,9 @@ struct pfl_agent_uplink {
     struct pfl_log_limit log;
     char address[300];
 };
+
+#define PFL_AGENT_RAISE_PER_S   10u /* triggers of one operator */
+#define PFL_AGENT_RAISE_AT_ONCE 128u
 
 struct pfl_agent {
     struct pfl_agent_conf conf;
@@ -41,6 +45,7 @@ struct pfl_agent {
     struct pfl_alarm_watch *watch; /* owned until its on_closed; watches the triggers of all */
     struct pfl_list raises;        /* triggers being raised; owned until they are done */
     unsigned raises_len;
+    struct pfl_operator_rates raise_rates;
     struct pfl_segments *segments;      /* owned until its on_closed; NULL: no folder */
     struct pfl_orders *orders;          /* likewise */
     struct pfl_worker *segments_worker; /* owned; NULL: no folder */

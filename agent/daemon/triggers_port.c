@@ -5,7 +5,9 @@
  * Happy path: the role allows each of them, a connection to the service's producer socket raises
  * them, 204. Failures: a status and a sentence. The producer's name is perfleet-raise/OPERATOR: the
  * trace has it, and a trigger's producer_name_regex can match it. Ownership: each one until both
- * the connection and the request are closed. Limits: RAISES_MAX at a time; triggers as of an alarm.
+ * the connection and the request are closed. Limits: RAISES_MAX at a time, of which operators have
+ * shares, and a rate for each: to the service all of them are one user, whose triggers beyond
+ * PFL_TRIGGER_PER_S it ignores; triggers as of an alarm.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include "agent/daemon/port_impl.h"
 #include "base/io/fdsock.h"
 #include "base/mem.h"
+#include "base/shares.h"
 #include "perfleet/policy.fields.h"
 #include "proto/gate/role.h"
 #include "tunnel/trigger_producer_port.h"
@@ -25,6 +28,7 @@ struct raise {
     struct pfl_agent *agent;           /* borrowed: the owner */
     struct pfl_trigger_producer *port; /* owned until on_done, then NULL */
     struct pfl_h2_stream *h2_stream;   /* NULL once it is gone */
+    char operator_name[PFL_IDENTITY_NAME_BYTES];
 };
 
 static void on_data(void *user, struct pfl_span data)
@@ -112,6 +116,7 @@ static int open_raise(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
     if (r == NULL)
         return PFL_ENOMEM;
     (void)snprintf(name, sizeof(name), "perfleet-raise/%s", order->operator_name);
+    (void)snprintf(r->operator_name, sizeof(r->operator_name), "%s", order->operator_name);
     for (size_t i = 0; i < order->triggers_len; i++)
         triggers[i] = pfl_span_of(order->triggers[i], strlen(order->triggers[i]));
     rc = pfl_trigger_producer_open(&conf, &r->port);
@@ -167,11 +172,31 @@ static bool is_allowed(struct pfl_h2_stream *h2_stream, const struct pfl_route *
     return forbidden == NULL;
 }
 
+/* No trigger may be lost in those of another operator. NULL: it is not too much. */
+static const char *find_too_much(struct pfl_agent *a, const struct pfl_agent_alarm_order *order)
+{
+    const struct pfl_list *it;
+    uint64_t own = 0;
+
+    PFL_LIST_EACH (it, &a->raises) {
+        const struct raise *r = PFL_CONTAINER_OF(it, struct raise, node);
+
+        own += strcmp(r->operator_name, order->operator_name) == 0;
+    }
+    if (!pfl_shares_allow(RAISES_MAX, a->raises_len, own, 1))
+        return "this host is raising as many triggers as it may, for you or for all: try again";
+    if (!pfl_operator_rates_take(&a->raise_rates, order->operator_name, order->triggers_len,
+                                 uv_now(a->conf.loop)))
+        return "an operator may raise 128 triggers at once here, then 10 a second: try later";
+    return NULL;
+}
+
 void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *h2_stream,
                               const struct pfl_route *route)
 {
     struct pfl_agent_alarm_order order = {.operator_name = route->operator_name};
     const char *triggers = route->triggers;
+    const char *too_much;
     int rc;
 
     if (triggers == NULL || !pfl_agent_alarm_read_triggers(triggers, &order)) {
@@ -182,8 +207,9 @@ void pfl_agent_raise_triggers(struct pfl_agent *self, struct pfl_h2_stream *h2_s
     }
     if (!is_allowed(h2_stream, route, &order))
         return;
-    if (self->raises_len >= RAISES_MAX) {
-        pfl_agent_refuse(h2_stream, 429, "too many triggers", "this host raises as many as it may");
+    too_much = find_too_much(self, &order);
+    if (too_much != NULL) {
+        pfl_agent_refuse(h2_stream, 429, "too many triggers", too_much);
         return;
     }
     pfl_log_info("triggers-raised", "operator=%s triggers=%s", order.operator_name, triggers);

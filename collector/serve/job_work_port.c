@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include "base/shares.h"
+
 #define KEEP_NS (UINT64_C(86400) * 1000000000) /* what is fetched by who may pin it stays a day */
 
 /* ---- the index ---- */
@@ -203,6 +205,7 @@ struct count {
     const char *name;
     unsigned own;
     unsigned all;
+    size_t own_bytes;
     size_t bytes;
 };
 
@@ -215,6 +218,7 @@ static bool on_order(void *user, const struct pfl_index_order *order)
         return true; /* it is replaced */
     c->own += is_own;
     c->all++;
+    c->own_bytes += is_own ? order->order.len : 0;
     c->bytes += order->order.len;
     return true;
 }
@@ -222,19 +226,18 @@ static bool on_order(void *user, const struct pfl_index_order *order)
 static int put_order(struct pfl_job *j, struct pfl_index *index)
 {
     const Perfleet__Order *order = j->request->put_order;
-    struct count count = {.orderer = j->operator_name,
-                          .name = order->name,
-                          .bytes = protobuf_c_message_get_packed_size(&order->base)};
+    struct count count = {.orderer = j->operator_name, .name = order->name};
     uint32_t generation;
     int rc = pfl_index_list_orders(index, on_order, &count);
 
     if (rc != 0)
         return rc;
     if (count.own >= PFL_JOB_ORDERS_OF_ONE || count.all >= PFL_JOB_ORDERS_MAX ||
-        count.bytes > PFL_JOB_ORDERS_SUM_BYTES) {
+        !pfl_shares_allow(PFL_JOB_ORDERS_SUM_BYTES, count.bytes, count.own_bytes,
+                          protobuf_c_message_get_packed_size(&order->base))) {
         (void)snprintf(j->why, sizeof(j->why),
                        "a collector has at most %u orders of one operator, %u of all, and %u MiB "
-                       "of them: remove some (perfleet order rm)",
+                       "of them, half of what is free for one: remove some (perfleet order rm)",
                        PFL_JOB_ORDERS_OF_ONE, PFL_JOB_ORDERS_MAX, PFL_JOB_ORDERS_SUM_BYTES >> 20);
         return PFL_ELIMIT;
     }

@@ -353,8 +353,8 @@ static uint32_t peek_id(struct pfl_span packed)
 static bool is_too_fast(struct stream *s, const struct pfl_job *j)
 {
     return j->status == 0 && pfl_request_is_change(j->checked.kind) &&
-           !pfl_change_rates_take(&s->streams->rates, s->operator_name,
-                                  uv_now(s->streams->conf.loop));
+           !pfl_operator_rates_take(&s->streams->rates, s->operator_name, 1,
+                                    uv_now(s->streams->conf.loop));
 }
 
 /* PFL_EAGAIN: the operator makes changes too fast. */
@@ -719,7 +719,8 @@ void pfl_operator_streams_keep_alive(struct pfl_operator_streams *self)
 void pfl_operator_streams_init(struct pfl_operator_streams *self,
                                const struct pfl_operator_streams_conf *conf)
 {
-    *self = (struct pfl_operator_streams){.conf = *conf};
+    *self = (struct pfl_operator_streams){
+        .conf = *conf, .rates = {.per_s = PFL_CHANGE_RATES_PER_S, .burst = PFL_CHANGE_RATES_BURST}};
     pfl_list_init(&self->list);
     pfl_list_init(&self->index_queue);
 }

@@ -10,8 +10,8 @@
 #include "base/list.h"
 #include "collector/engines/engines_port.h"
 #include "collector/relay/relays_port.h"
-#include "collector/serve/change_rates.h"
 #include "collector/serve/known_hosts.h"
+#include "proto/tunnel/operator_rates.h"
 
 #define PFL_OPERATOR_STREAMS_MAX    64u
 #define PFL_OPERATOR_STREAMS_OF_ONE 4u   /* of one operator */
@@ -23,6 +23,8 @@
 #define PFL_OPERATOR_SCOPE_MS       60000u     /* then the relay is asked again */
 #define PFL_OPERATOR_ALIVE_MS       3000u      /* a request at work gets a part so often */
 #define PFL_OPERATOR_TURNS          64u        /* of operators, by hash */
+#define PFL_CHANGE_RATES_PER_S      10u        /* each change is in the log */
+#define PFL_CHANGE_RATES_BURST      100u
 
 struct pfl_operator_streams_conf {
     uv_loop_t *loop;
@@ -50,7 +52,7 @@ struct pfl_operator_streams {
     uint64_t index_turn;
     uint64_t index_turns[PFL_OPERATOR_TURNS]; /* when an operator had its last one; by hash */
     struct pfl_operator_figures figures;
-    struct pfl_change_rates rates;
+    struct pfl_operator_rates rates; /* of changes */
 };
 
 void pfl_operator_streams_init(struct pfl_operator_streams *self,

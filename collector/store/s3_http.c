@@ -8,7 +8,7 @@
  * followed: a signature is for one host.
  *
  * Owns the connections (libcurl's handles) and the keys. Limits: PFL_S3_CONNECTIONS,
- * PFL_S3_ANSWER_BYTES.
+ * PFL_S3_ANSWER_BYTES, PFL_S3_HEAD_BYTES.
  */
 #include "collector/store/s3_http.h"
 
@@ -51,6 +51,7 @@ struct pfl_s3_connection {
     bool is_wrong;  /* the answer is of another range */
     uint64_t range_begin;
     bool has_range;
+    size_t head_len; /* of the answer */
     char answer[PFL_S3_ANSWER_BYTES];
     size_t answer_len;
 };
@@ -274,7 +275,8 @@ static size_t keep_answer(struct pfl_s3_connection *c, const char *data, size_t 
     return len;
 }
 
-/* The piece of an answer of 200 that the range did not ask for is left out. */
+/* The piece of an answer of 200 that the range did not ask for is left out. False: no more is
+ * wanted, and what follows the range may be without end. */
 static bool pass_object(struct pfl_s3_connection *c, const char *data, size_t len)
 {
     const struct pfl_store_range *range = &c->call->range;
@@ -284,10 +286,12 @@ static bool pass_object(struct pfl_s3_connection *c, const char *data, size_t le
     c->to_skip -= skipped;
     data += skipped;
     len -= skipped;
-    if (len > wanted)
-        len = (size_t)wanted;
     if (len == 0)
         return true;
+    if (wanted == 0)
+        return false;
+    if (len > wanted)
+        len = (size_t)wanted;
     c->received += len;
     c->is_stopped = !c->call->on_data(c->call->user, pfl_span_of(data, len));
     return !c->is_stopped;
@@ -319,6 +323,9 @@ static size_t take_header(char *data, size_t size, size_t count, void *user)
     char line[256];
     unsigned long long begin;
 
+    c->head_len += len;
+    if (c->head_len > PFL_S3_HEAD_BYTES)
+        return 0; /* libcurl keeps all fields, also those that follow a body */
     if (len >= sizeof(line))
         return len;
     memcpy(line, data, len);
@@ -483,6 +490,7 @@ static int perform(struct pfl_s3_http *self, struct pfl_s3_connection *c, CURLco
     (void)curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
     c->sent = 0;
     c->answer_len = 0;
+    c->head_len = 0;
     c->is_wrong = false;
     c->has_begun = false;
     c->has_range = false;

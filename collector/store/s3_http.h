@@ -11,6 +11,7 @@
 
 #define PFL_S3_CONNECTIONS  8u
 #define PFL_S3_ANSWER_BYTES (512u << 10) /* of an answer in XML */
+#define PFL_S3_HEAD_BYTES   (64u << 10)  /* of an answer's fields, with those behind its body */
 
 struct pfl_s3_http;
 

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "base/shares.h"
 #include "perfleet/spool.fields.h"
 #include "proto/gate/role.h"
 #include "proto/ipc/frame.h"
@@ -570,13 +571,24 @@ static int respond(const struct stream *s)
     return pfl_h2_stream_respond(s->h2_stream, 200, &field, 1);
 }
 
+/* A collector leaves as many to all others as it has. */
+static bool may_have_one(const struct pfl_spool_streams *self, const char *collector)
+{
+    const struct pfl_list *it;
+    uint64_t own = 0;
+
+    PFL_LIST_EACH (it, &self->list)
+        own += strcmp(PFL_CONTAINER_OF(it, struct stream, node)->collector, collector) == 0;
+    return pfl_shares_allow(PFL_SPOOL_STREAMS_MAX, self->len, own, 1);
+}
+
 int pfl_spool_streams_add(struct pfl_spool_streams *self, struct pfl_h2_stream *h2_stream,
                           const struct pfl_collect_stream_conf *conf)
 {
     struct stream *s;
     int rc;
 
-    if (self->len == PFL_SPOOL_STREAMS_MAX)
+    if (!may_have_one(self, conf->collector))
         return PFL_ELIMIT;
     s = pfl_mem_zalloc(sizeof(*s));
     if (s == NULL)

@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include "proto/h2/h2.h"
 
-#define PFL_SPOOL_STREAMS_MAX  16u
+#define PFL_SPOOL_STREAMS_MAX  16u          /* of which collectors have shares */
 #define PFL_SPOOL_REQUESTS_MAX 16u          /* of a stream, under way */
 #define PFL_SPOOL_OUT_BYTES    (4u << 20)   /* answers that wait */
 #define PFL_SPOOL_READ_AHEAD   (512u << 10) /* of these: no further part is read */
@@ -32,7 +32,8 @@ struct pfl_collect_stream_conf {
 };
 
 void pfl_spool_streams_init(struct pfl_spool_streams *self);
-/* Answers `h2_stream`. PFL_ELIMIT: too many streams; PFL_ENOMEM: `h2_stream` is unchanged. */
+/* Answers `h2_stream`. PFL_ELIMIT: too many streams, of all or of
+ * this collector; PFL_ENOMEM: `h2_stream` is unchanged. */
 PFL_MUST_USE int pfl_spool_streams_add(struct pfl_spool_streams *self,
                                        struct pfl_h2_stream *h2_stream,
                                        const struct pfl_collect_stream_conf *conf);

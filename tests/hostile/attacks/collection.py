@@ -3,15 +3,17 @@
 one, a host that reports its spool. Meanwhile an operator is served, new connections and all."""
 import contextlib
 import json
+import signal
 import time
 
 from attacks.network import Net
 from tunnel_abuse import (DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST, Peer, agent, answer_all,
                           asks_for, field_of, frame, status_of)
+from fleet import wait_until
 from world import Failed
 
 ATTACKS = ["no_right", "false_claims", "odd_names", "spool_flood", "trigger_flood", "thousand_streams",
-           "silent_host", "slow_host"]
+           "silent_host", "slow_host", "all_streams"]
 SPOOL, COLLECTOR = "perfleet-spool", "perfleet-collector"
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -214,6 +216,25 @@ def thousand_streams(build):
             raise Failed("%d of 1000 are refused, %d reach the host" % (refused, asked))
         ask_clock(net, eve)
         return net.judge("%d of 1000 refused; " % refused)
+
+
+def all_streams(build):
+    """a collector that opens as many streams to a host as it may leaves half of them to other collectors"""
+    with Collection(build) as net:
+        net.pki("operator", "other")
+        (net.dir / "policy").write_text(POLICY.replace('operator: "col"', 'operator: "col" operator: "other"'))
+        net.children["relay"].send_signal(signal.SIGHUP)
+        net.end("agent-one")
+        (net.dir / "segments").mkdir()
+        net.start_agent("one", None, "--segments-dir", net.dir / "segments")
+        wait_until(net.is_served, "the host does not come back")
+        peers = {who: net.peer("operator-" + who) for who in ("col", "other")}
+        got = {who: [net.dial(peer, "/v1/hosts/one/spool", SPOOL)[1] for _ in range(40 if who == "col" else 1)]
+               for who, peer in peers.items()}
+        if got["col"].count(200) != 8 or got["other"] != [200]:
+            raise Failed("the collector has %d of 16 streams, another one is answered %r" % (
+                got["col"].count(200), got["other"]))
+        return "the collector has 8 of 16 streams"
 
 
 def silent_host(build):

@@ -22,7 +22,7 @@ from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
 
 ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
            "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host",
-           "many_at_host"]
+           "many_at_host", "raised_triggers"]
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
 WIDE_WINDOW = frame(WINDOW, 0, 0, (2**31 - 65536).to_bytes(4, "big"))
 POLICY = """rule { name: "all" operator: "me" host: "*" }
@@ -551,3 +551,71 @@ def many_at_host(build):
         if attacked > max(5 * quiet, 0.005) * get_slowness():
             raise Failed("the other operator waited %.1f ms, %.1f without" % (1000 * attacked, 1000 * quiet))
         return "the other operator waited %.1f ms, %.1f without" % (1000 * attacked, 1000 * quiet)
+
+
+RAISE_POLICY = """rule { name: "all" operator: "me" host: "*" }
+rule { name: "least" operator: "least" host: "*" role: "raise" }
+role { name: "raise" method: "none" trigger: "x*" }
+"""
+RAISE_CONFIG = """buffers { size_kb: 64 } data_sources { config { name: "x" } } trigger_config {
+trigger_mode: STOP_TRACING trigger_timeout_ms: 60000 triggers { name: "boom" stop_delay_ms: 10 } }
+"""
+
+
+class RaiseNet(Net):
+    """Its agent is no user of which the service counts nothing."""
+
+    def __enter__(self):
+        super().__enter__()
+        (self.dir / "policy").write_text(RAISE_POLICY)
+        self.children["relay"].send_signal(signal.SIGHUP)
+        self.end("agent-one")
+        for path, mode in ((self.dir, 0o755), (self.dir / "one", 0o755), (self.dir / "one" / "c", 0o666),
+                           (self.dir / "one" / "p", 0o666)):
+            path.chmod(mode)
+        self.start_agent("one", None, "--user", "nobody", "--producer-socket", self.dir / "one" / "p")
+        wait_until(self.is_served, "the host does not come back")
+        self.failed = None
+        self.thread.join(60)
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+        return self
+
+    def raise_at_once(self, who, triggers, is_over, counts):
+        peer = self.peer(who)
+        while not is_over.is_set() and not peer.is_closed:
+            for stream in [peer.begin("PUT", "/v1/hosts/one/triggers", [("perfleet-triggers", triggers)])
+                           for _ in range(8)]:
+                status = peer.answer(stream, 5)
+                counts[status] = counts.get(status, 0) + 1
+
+
+def raised_triggers(build):
+    """an operator who raises triggers without end takes no slot, and no trigger, of another operator's"""
+    with RaiseNet(build) as net:
+        (net.dir / "stop.pbtx").write_text(RAISE_CONFIG)
+        is_over, counts = threading.Event(), {}
+        threads = [threading.Thread(target=net.raise_at_once, daemon=True, args=(
+            "operator-least", ",".join("x%d" % n for n in range(8)), is_over, counts)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: sum(counts.values()) > 2000, "the flood does not begin: %r" % counts)
+        recorder = subprocess.Popen(net.operator("record", "-c", net.dir / "stop.pbtx", "-o", net.dir / "x.pftrace",
+                                                 "--host", "one"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        wait_until(lambda: "session-enabled" in net.log("service-one"), "no session begins")
+        for _ in range(20):  # a session that has not started yet has no triggers
+            got = net.peer().ask("PUT", "/v1/hosts/one/triggers", [("perfleet-triggers", "boom")])
+            if got != 204:
+                raise Failed("another operator is answered %r" % got)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                recorder.communicate(timeout=2)
+                break
+        else:
+            recorder.kill()
+            raise Failed("another operator's triggers are lost in %r" % counts)
+        is_over.set()
+        for thread in threads:
+            thread.join(60)
+        if "triggers-ignored" in net.log("service-one"):
+            raise Failed("the service ignores triggers of that host's operators")
+        return net.judge("%d requests, %d of them served; " % (sum(counts.values()), counts.get(204, 0)))

@@ -15,7 +15,8 @@
 #include "tests/support/sweep.h"
 
 #define CONFIG                                                                                     \
-    "config { buffers { size_kb: 1024 } data_sources { config { name: \"track_event\" } } } "
+    "config { buffers { size_kb: 1024 } data_sources { config { name: \"track_event\" "            \
+    "legacy_config: \"%s\" } } } "
 
 /* ---- what is missing ---- */
 
@@ -132,20 +133,29 @@ static void runs_with_long_names_come_once_each(void **state)
 
 /* ---- orders ---- */
 
-static void put_order(const char *name)
+static void put_large(const char *name, size_t len)
 {
+    static char words[300000];
+    static char text[262144];
     Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
     char why[PFL_ORDER_WHY_BYTES] = "";
     Perfleet__Order *order = NULL;
-    char words[512];
 
+    memset(text, 'y', len);
+    text[len] = '\0';
     (void)snprintf(words, sizeof(words),
-                   "name: \"%s\" select { label: \"role=web\" } " CONFIG "continuous { }", name);
+                   "name: \"%s\" select { label: \"role=web\" } " CONFIG "continuous { }", name,
+                   text);
     if (pfl_order_parse(pfl_span_of(words, strlen(words)), PFL_ORDER_PLAIN, &order, why) != 0)
         fail_msg("%s", why);
     q.put_order = order;
     world_ask(&q);
     pfl_proto_free(&order->base);
+}
+
+static void put_order(const char *name)
+{
+    put_large(name, 0);
 }
 
 enum verb { SHOW, PAUSE, RESUME, REMOVE };
@@ -241,6 +251,25 @@ static void an_operator_has_so_many_orders(void **state)
     assert_int_equal(world_status(), 400);
     assert_non_null(strstr(world_last()->why, "at most 64 orders"));
     put_order("o3"); /* replaces */
+    assert_int_equal(world_status(), 0);
+}
+
+static void an_operators_orders_leave_half_of_their_bytes_to_others(void **state)
+{
+    const size_t len = 250000;
+    char name[16];
+    unsigned n = 0;
+
+    (void)state;
+    do {
+        (void)snprintf(name, sizeof(name), "o%u", n++);
+        put_large(name, len);
+    } while (world_status() == 0);
+    assert_int_equal(world_status(), 400);
+    assert_non_null(strstr(world_last()->why, "half of what is free"));
+    assert_in_range((n - 1) * len, PFL_JOB_ORDERS_SUM_BYTES / 2 - 2 * len,
+                    PFL_JOB_ORDERS_SUM_BYTES / 2);
+    put_large("o3", len); /* replaces */
     assert_int_equal(world_status(), 0);
 }
 
@@ -458,6 +487,7 @@ int main(void)
         CASE(an_order_is_put_shown_paused_and_removed),
         CASE(a_list_of_orders_has_all_without_configs),
         CASE(an_operator_has_so_many_orders),
+        CASE(an_operators_orders_leave_half_of_their_bytes_to_others),
         CASE(hosts_of_an_order_are_those_that_may_be_seen),
         CASE(orders_with_much_to_say_come_in_parts),
         CASE(an_order_with_much_to_say_comes_in_parts),

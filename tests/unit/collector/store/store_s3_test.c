@@ -24,6 +24,7 @@
 
 #include "base/io/sha256.h"
 #include "collector/store/s3_credentials.h"
+#include "collector/store/s3_http.h"
 #include "collector/store/store.h"
 #include "tests/support/pattern.h"
 #include "tests/support/sweep.h"
@@ -38,6 +39,8 @@ static struct pfl_store *store;
 
 /* Its body comes byte by byte. */
 #define SLOW "HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n"
+/* Its body comes fast, and has no end. */
+#define ENDLESS "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
 
 static void answer_all(int listener, const char *const answers[])
 {
@@ -53,6 +56,9 @@ static void answer_all(int listener, const char *const answers[])
         (void)send(fd, answers[i], strlen(answers[i]), MSG_NOSIGNAL);
         while (strcmp(answers[i], SLOW) == 0 && send(fd, "x", 1, MSG_NOSIGNAL) == 1)
             (void)usleep(50000);
+        while (strcmp(answers[i], ENDLESS) == 0 &&
+               send(fd, request, sizeof(request), MSG_NOSIGNAL) > 0)
+            continue;
         (void)shutdown(fd, SHUT_WR);
         while (recv(fd, request, sizeof(request), 0) > 0)
             continue;
@@ -245,6 +251,19 @@ static void a_server_without_ranges_is_cut(void **state)
     assert_memory_equal(got.bytes, "567", 3);
 }
 
+static void what_follows_a_range_is_not_waited_for(void **state)
+{
+    static const char *const answers[] = {ENDLESS, NULL};
+    struct got got;
+
+    (void)state;
+    play(answers);
+    (void)alarm(WATCHDOG_S);
+    assert_int_equal(get(0, 3, &got), 0);
+    assert_int_equal(got.len, 3);
+    (void)alarm(0);
+}
+
 /* And nothing is deleted: another collector may have stored it, so the next request is ours. */
 static void what_a_server_lost_is_not_stored(void **state)
 {
@@ -300,6 +319,25 @@ static void hostile_lists_are_refused(void **state)
         assert_int_equal(list_all(), PFL_EIO);
         (void)end(state);
     }
+}
+
+/* libcurl keeps them all, also those that follow the body. */
+static void fields_without_end_are_refused(void **state)
+{
+    static const char head[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n23\r\n"
+                               "<ListBucketResult/>                \r\n0\r\n";
+    static char answer[256u << 10];
+    static const char *const answers[] = {answer, NULL};
+    size_t len = sizeof(head) - 1;
+
+    (void)state;
+    memcpy(answer, head, sizeof(head));
+    while (len < 2 * PFL_S3_HEAD_BYTES)
+        len += (size_t)snprintf(answer + len, sizeof(answer) - len, "X-Field: %0100zu\r\n", len);
+    (void)snprintf(answer + len, sizeof(answer) - len, "\r\n");
+    play(answers);
+    assert_int_equal(list_all(), PFL_EIO);
+    assert_non_null(strstr(pfl_store_get_error(), "the answer is too long"));
 }
 
 static void settings_are_judged(void **state)
@@ -485,9 +523,11 @@ int main(void)
         CASE(half_a_body_is_continued),
         CASE(another_range_is_refused),
         CASE(a_server_without_ranges_is_cut),
+        CASE(what_follows_a_range_is_not_waited_for),
         CASE(what_a_server_lost_is_not_stored),
         CASE(a_refused_list_names_the_bucket),
         CASE(hostile_lists_are_refused),
+        CASE(fields_without_end_are_refused),
         cmocka_unit_test(settings_are_judged),
         cmocka_unit_test(keys_are_read_from_a_file),
         cmocka_unit_test(keys_are_read_from_metadata),
