@@ -19,14 +19,17 @@ trap 'machines_fini; cleanup' EXIT
 
 # What a block has started in the background is there when the next one comes, as it is when a person types.
 settle() {
-    local block=$WORK/blocks/$1.sh
+    local block=$WORK/blocks/$1.whole
+    sed -e ':again' -e '/\\$/{N; s/\\\n//; b again' -e '}' "$WORK/blocks/$1.sh" >"$block" # a command, a line
     if grep -qE 'perfleet-relay .*[^&]&$' "$block"; then
         wait_for 20 listens "$2" 26B6
     elif grep -q ' --ui &$' "$block"; then
         check "and is there for the page" wait_for 40 listens "$2" 1F65
     elif grep -qE 'UNIX-LISTEN:|--socket /tmp/.* &$' "$block"; then
         wait_for 40 machine "$2" test -S "$(grep -oE '/tmp/[a-z0-9]+[.]sock' "$block")"
-    elif grep -qE 'perfleet-agent .*[^&]&$|start .*perfleet|reload perfleet|install .*perfleet' "$block" &&
+    elif grep -qE 'perfleet-agent .*[^&]&$' "$block" && machine desk test -e .config/perfleet/cert.pem; then
+        wait_for 40 machine "$2" pidof perfleet-agent && wait_for 40 fleet_is_whole
+    elif grep -qE 'start .*perfleet|reload perfleet|install .*perfleet' "$block" &&
         machine desk test -e .config/perfleet/cert.pem; then
         wait_for 40 fleet_is_whole
     fi
