@@ -27,8 +27,9 @@ def main():
         return 255
     local, remote = args[args.index("-L") + 1].split(":")
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(local)
+    listener.bind(local + ".new")
     listener.listen()
+    os.rename(local + ".new", local)  # who sees it may connect
     while True:
         near, _ = listener.accept()
         far = socket.socket(socket.AF_UNIX)
