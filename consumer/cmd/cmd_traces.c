@@ -265,6 +265,12 @@ static bool is_usable(const struct verb *verb, const struct pfl_args *args,
         pfl_cmd_error("traces get: give either --url, or -o FILE");
         return false;
     }
+    if (args->has_max_host_mib &&
+        (verb->run != get || args->traces.is_url || args->traces.is_tar)) {
+        pfl_cmd_error("--max-host-mib is for traces get -o FILE without --tar: else segments are "
+                      "not decompressed");
+        return false;
+    }
     if (verb->run == get && !args->traces.is_url && args->output == NULL) {
         pfl_cmd_error("traces get: give -o FILE, or --url");
         return false;

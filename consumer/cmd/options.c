@@ -82,8 +82,10 @@ static const struct option_row rows[] = {
      PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
     {"keep", NULL, "leave the session on the hosts, with its data", OPT_KEEP, PFL_OPTIONS_KEEP},
     {"max-host-mib", "N",
-     "read at most so much of each host; 0: all (default: what its buffers can hold)",
-     OPT_MAX_HOST_MIB, PFL_OPTIONS_OUTPUT},
+     "read at most so much of each host; 0: all (default: what its buffers can hold; traces get: "
+     "256 "
+     "MiB and 64 times its segments)",
+     OPT_MAX_HOST_MIB, PFL_OPTIONS_OUTPUT | PFL_OPTIONS_TRACES},
     {"ca", "FILE", "the fleet's CA (default ~/.config/perfleet/ca.pem)", OPT_CA, PFL_OPTIONS_HOSTS},
     {"crl", "FILE", "the fleet's revocation list (default crl.pem there, if it is there)", OPT_CRL,
      PFL_OPTIONS_HOSTS},

@@ -527,6 +527,11 @@ static int add_machine(const struct pfl_segment_machine *m, struct pfl_buf *out)
     if (rc == 0 && m->missing_segments + m->failed_segments != 0)
         rc = pfl_text_add(out, "; %" PRIu64 " segments missing, %" PRIu64 " unreadable",
                           m->missing_segments, m->failed_segments);
+    if (rc == 0 && m->cut_segments != 0)
+        rc = pfl_text_add(out,
+                          "; cut short: its segments hold far more than their bytes tell, "
+                          "%" PRIu64 " are not read, or not whole (--max-host-mib N, 0: no limit)",
+                          m->cut_segments);
     if (rc == 0 && m->refused_packets != 0)
         rc = pfl_text_add(out, "; %" PRIu64 " packets refused", m->refused_packets);
     if (rc == 0 && m->left_out_packets != 0)
@@ -549,6 +554,7 @@ static int report(struct get *g, size_t named)
 {
     FILE *stream = strcmp(g->session->args->output, "-") == 0 ? stderr : stdout;
     uint64_t lost = named > g->ids_len ? named - g->ids_len : 0;
+    uint64_t cut = 0;
     struct pfl_buf out;
     int rc = 0;
 
@@ -562,6 +568,7 @@ static int report(struct get *g, size_t named)
 
         pfl_segment_merge_get_machine(g->merge, i, &m);
         lost += m.missing_segments + m.failed_segments + m.refused_packets;
+        cut += m.cut_segments;
         rc = add_machine(&m, &out);
     }
     if (rc == 0)
@@ -570,7 +577,7 @@ static int report(struct get *g, size_t named)
     if (rc == 0 && !g->session->args->is_quiet)
         pfl_cmd_print(g->session->args, pfl_buf_get(&out), stream);
     pfl_buf_fini(&out);
-    return lost != 0 ? PFL_EXIT_LOSS : PFL_EXIT_OK;
+    return cut != 0 ? PFL_EXIT_PARTIAL : lost != 0 ? PFL_EXIT_LOSS : PFL_EXIT_OK;
 }
 
 static int begin(struct get *g)
@@ -615,6 +622,10 @@ static int make_merge(struct get *g, const struct pfl_trace_query *query)
     struct pfl_segment_merge_conf conf = {
         .sink = {.reserve = reserve, .commit = commit, .user = g}};
 
+    if (g->session->args->has_max_host_mib)
+        conf.host_max_bytes = g->session->args->max_host_mib != 0
+                                  ? (uint64_t)g->session->args->max_host_mib << 20
+                                  : UINT64_MAX;
     if (!g->session->args->traces.is_whole && query->query.has_end_unix_ns) {
         conf.begin_unix_ns = query->query.begin_unix_ns;
         conf.end_unix_ns = query->query.end_unix_ns;

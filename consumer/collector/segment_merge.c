@@ -8,8 +8,9 @@
  * reads ahead as far as its share; the one that all wait for reads the whole packet, which may be
  * larger. A compressed packet counts as one moment, and is decoded when its turn comes. Failures: a
  * segment that is no trace, or ends inside a packet, or cannot be read, is left at that place and
- * counted; the run continues with its next segment, which opens alone. Out of memory, and what the
- * sink returns, end the merge. Ownership: the merge owns everything. Limits: segment_merge.h.
+ * counted; the run continues with its next segment, which opens alone. A host whose segments become
+ * far more than they are is cut short. Out of memory, and what the sink returns, end the merge.
+ * Ownership: the merge owns everything. Limits: segment_merge.h.
  */
 #include "consumer/collector/segment_merge.h"
 
@@ -39,6 +40,9 @@ struct machine {
     size_t runs;
     uint64_t missing;
     uint64_t failed;
+    uint64_t cut;
+    uint64_t used_bytes; /* of the host: in its first machine; so is the next */
+    uint64_t max_bytes;
     bool is_known; /* it has a run */
     bool is_reference;
     bool has_clock;
@@ -205,6 +209,28 @@ static void choose_reference(struct pfl_segment_merge *m, size_t clock)
     m->machines[reference].has_clock = clock != SIZE_MAX;
 }
 
+static uint64_t add_up_to_max(uint64_t a, uint64_t b)
+{
+    return a < UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
+/* What each host may become. */
+static void choose_maxima(struct pfl_segment_merge *m)
+{
+    uint64_t max = m->conf.host_max_bytes;
+
+    for (size_t i = 0; i < m->rows.hosts_len; i++)
+        m->machines[i].max_bytes = max != 0 ? max : PFL_SEGMENT_MERGE_HOST_BYTES;
+    for (size_t i = 0; max == 0 && i < m->rows.rows_len; i++) {
+        struct machine *k = &m->machines[m->rows.hosts[m->rows.rows[i].machine].first];
+        uint64_t bytes = m->rows.rows[i].bytes;
+
+        k->max_bytes = add_up_to_max(k->max_bytes, bytes < UINT64_MAX / PFL_SEGMENT_MERGE_HOST_RATIO
+                                                       ? bytes * PFL_SEGMENT_MERGE_HOST_RATIO
+                                                       : UINT64_MAX);
+    }
+}
+
 static size_t count_runs(const struct pfl_segment_runs *r)
 {
     size_t len = 0;
@@ -267,6 +293,7 @@ int pfl_segment_merge_begin(struct pfl_segment_merge *self)
     if (rc != 0)
         return rc;
     choose_reference(self, clock);
+    choose_maxima(self);
     for (size_t i = 0; rc == 0 && i < self->runs_len; i++)
         rc = open_run(self, &self->runs[i]);
     if (rc == 0)
@@ -399,6 +426,23 @@ static void next_row(struct run *run)
     run->decoded_bytes = 0;
 }
 
+/* The host has reached its maximum: nothing more is read of it. */
+static void cut_host(struct pfl_segment_merge *m, size_t first)
+{
+    for (size_t i = 0; i < m->runs_len; i++) {
+        struct run *run = &m->runs[i];
+        size_t machine = m->rows.rows[run->end - 1].machine;
+
+        if (m->rows.hosts[machine].first != first)
+            continue;
+        for (size_t at = run->row; at < run->end; at++) {
+            m->machines[machine].cut += !m->rows.rows[at].is_failed;
+            m->rows.rows[at].is_failed = true;
+        }
+        pfl_buf_fini(&run->bytes);
+    }
+}
+
 static void fail_row(struct pfl_segment_merge *m, struct run *run)
 {
     struct pfl_segment_row *row = &m->rows.rows[run->row];
@@ -429,15 +473,37 @@ static bool find_next(struct pfl_segment_merge *m, struct run *run, struct pfl_s
     return false;
 }
 
-static int take_packet(struct pfl_segment_merge *m, struct run *run, struct pfl_span packet)
+/* The larger of what it became and what was decoded for it counts: a window leaves decoded packets
+ * out. */
+static int merge_any(struct pfl_segment_merge *m, struct run *run, struct pfl_span packet)
 {
-    size_t whole = (size_t)(packet.data + packet.len - pfl_buf_get(&run->bytes).data);
+    const struct pfl_merge_stats *stats = pfl_merge_get_stats(m->merge, run->host);
+    size_t first = m->rows.hosts[m->rows.rows[run->row].machine].first;
+    uint64_t decoded = pfl_compressed_get_work_bytes(m->decoder);
+    uint64_t written = stats->bytes;
+    struct machine *k = &m->machines[first];
     bool is_compressed;
     int rc = merge_compressed(m, run, packet, &is_compressed);
 
     if (rc == 0 && !is_compressed)
         rc = merge_packet(m, run, packet);
+    decoded = pfl_compressed_get_work_bytes(m->decoder) - decoded;
+    written = stats->bytes - written;
+    k->used_bytes = add_up_to_max(k->used_bytes, decoded > written ? decoded : written);
+    return rc;
+}
+
+static int take_packet(struct pfl_segment_merge *m, struct run *run, struct pfl_span packet)
+{
+    size_t whole = (size_t)(packet.data + packet.len - pfl_buf_get(&run->bytes).data);
+    size_t first = m->rows.hosts[m->rows.rows[run->row].machine].first;
+    int rc = merge_any(m, run, packet);
+
     pfl_buf_consume(&run->bytes, whole);
+    if (m->machines[first].used_bytes > m->machines[first].max_bytes) {
+        cut_host(m, first);
+        return rc == PFL_ELIMIT ? 0 : rc;
+    }
     if (run->bytes.len == 0 && run->bytes.capacity > m->share_bytes)
         pfl_buf_fini(&run->bytes); /* the packet was larger than its share */
     if (rc == PFL_ELIMIT) { /* more sequences than a host may have, or too much is compressed */
@@ -603,6 +669,7 @@ void pfl_segment_merge_get_machine(const struct pfl_segment_merge *self, size_t 
         .segments = self->rows.hosts[machine].segments,
         .missing_segments = k->missing,
         .failed_segments = k->failed,
+        .cut_segments = k->cut,
         .is_reference = k->is_reference,
         .has_clock = k->has_clock,
         .offset_ns = k->offset_ns,

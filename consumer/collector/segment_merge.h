@@ -28,6 +28,10 @@
 /* What a segment's compressed packets may hold: as much as deflate can at most, and a base. */
 #define PFL_SEGMENT_MERGE_DECODED_BYTES (64ull << 20)
 #define PFL_SEGMENT_MERGE_DECODED_RATIO 1032u
+/* What a host's segments may become in sum, unless host_max_bytes says so. */
+#define PFL_SEGMENT_MERGE_HOST_BYTES (256ull << 20)
+#define PFL_SEGMENT_MERGE_HOST_RATIO 64u
+
 struct pfl_segment_merge;
 
 struct pfl_segment_merge_conf {
@@ -37,6 +41,10 @@ struct pfl_segment_merge_conf {
      * 0: whole segments. */
     uint64_t begin_unix_ns;
     uint64_t end_unix_ns;
+    /* Of one host, all its boots together: decoded, or in the trace. 0:
+     * PFL_SEGMENT_MERGE_HOST_BYTES, and PFL_SEGMENT_MERGE_HOST_RATIO times the bytes of its
+     * segments; UINT64_MAX: no limit. */
+    uint64_t host_max_bytes;
 };
 
 struct pfl_segment_want {
@@ -56,6 +64,7 @@ struct pfl_segment_machine {
     uint64_t refused_packets;  /* malformed, or compressed packets that cannot be read */
     uint64_t missing_segments; /* numbers between those that were added */
     uint64_t failed_segments;
+    uint64_t cut_segments; /* not read, or not whole: its host had reached its maximum */
     bool is_reference;
     bool has_clock; /* else it is placed by its wall clock */
     int64_t offset_ns;

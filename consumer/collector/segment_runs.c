@@ -182,8 +182,12 @@ static int name_host(struct pfl_segment_runs *r, size_t host)
     char name[PFL_IDENTITY_NAME_BYTES + 32];
     unsigned boot = 1;
 
-    for (size_t i = 0; i < host; i++)
-        boot += strcmp(r->hosts[i].host, r->hosts[host].host) == 0;
+    r->hosts[host].first = host;
+    for (size_t i = host; i-- > 0;)
+        if (strcmp(r->hosts[i].host, r->hosts[host].host) == 0) {
+            r->hosts[host].first = i;
+            boot++;
+        }
     if (boot == 1)
         (void)snprintf(name, sizeof(name), "%s", r->hosts[host].host);
     else

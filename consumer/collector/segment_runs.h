@@ -23,8 +23,9 @@ struct pfl_segment_row {
 };
 
 struct pfl_segment_host {
-    char *host; /* owned */
-    char *name; /* owned: in the trace; set by pfl_segment_runs_sort */
+    char *host;   /* owned */
+    char *name;   /* owned: in the trace; set by pfl_segment_runs_sort */
+    size_t first; /* boot of this host: index; likewise */
     size_t clock;
     uint64_t begin_ns; /* on its boot clock, of all its segments */
     uint64_t end_ns;

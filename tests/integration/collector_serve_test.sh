@@ -135,6 +135,9 @@ assert abs(related[0]["clocks"]["offset_ns"]) < 10**9  # one machine, one clock
 open(sys.argv[2], "wb").write(tar.extractfile(files[0]["path"]).read())
 END
 check "a member opens alone" $CHECK "$WORK/member.pftrace" --min-packets 1
+check "a limit of a host is refused where nothing is decompressed" \
+    exits_with 2 as me traces get --order cpu --tar --max-host-mib 1 -o "$WORK/none.tar"
+check "and taken where it is" as me traces get --order cpu --max-host-mib 4000 -o "$WORK/limit.pftrace"
 check "links and a file are not asked for at once" exits_with 2 as me traces get --order cpu --url --tar
 check "one trace comes" as guest traces get "$WEB_ID" -o "$WORK/one.pftrace"
 check "and opens" $CHECK "$WORK/one.pftrace" --min-packets 1
@@ -232,8 +235,11 @@ start_agent db1 --segments-dir "$WORK/spool-db1" --label "role=db"
 check "what the host adds to a segment is stored with it" wait_for 120 has_traces me 1 --order bomb
 as me order rm bomb
 mapfile -t BOMBS < <(ids me --order bomb)
-get_bomb() { as me traces get "${BOMBS[@]}" --whole -o "$WORK/bomb.pftrace" >"$WORK/bomb.txt" 2>&1; }
-check "a segment that holds far more than its bytes tell is left there" exits_with 3 get_bomb
+get_bomb() { as me traces get "${BOMBS[@]}" --whole "$@" -o "$WORK/bomb.pftrace" >"$WORK/bomb.txt" 2>&1; }
+check "a host whose segments hold far more than their bytes tell is cut short" exits_with 4 get_bomb
+check "which is said, with the remedy" grep -q 'cut short: .*--max-host-mib' "$WORK/bomb.txt"
+check "what came before is there" $CHECK "$WORK/bomb.pftrace" --min-packets 10
+check "without a limit for the host that segment is left there" exits_with 3 get_bomb --max-host-mib 0
 check "which is said" grep -q '[1-9] unreadable' "$WORK/bomb.txt"
 check "what was before it is there" $CHECK "$WORK/bomb.pftrace" --min-packets 10
 

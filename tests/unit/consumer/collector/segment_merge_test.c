@@ -138,14 +138,23 @@ static void describe(struct record *r, struct file *file)
     r->segment.n_clock = 1;
 }
 
-static int open_world(struct world *w, uint64_t begin_unix_ns, uint64_t end_unix_ns)
+static int open_by(struct world *w, struct pfl_segment_merge_conf conf)
 {
-    struct pfl_segment_merge_conf conf = {
-        .hash_key = {{1, 2}}, .begin_unix_ns = begin_unix_ns, .end_unix_ns = end_unix_ns};
-
+    conf.hash_key = (struct pfl_hash_key){{1, 2}};
     *w = (struct world){0};
     trace_sink_init(&w->sink, &conf.sink);
     return pfl_segment_merge_new(&conf, &w->merge);
+}
+
+static int open_world(struct world *w, uint64_t begin_unix_ns, uint64_t end_unix_ns)
+{
+    return open_by(w, (struct pfl_segment_merge_conf){.begin_unix_ns = begin_unix_ns,
+                                                      .end_unix_ns = end_unix_ns});
+}
+
+static int open_limited(struct world *w, uint64_t host_max_bytes)
+{
+    return open_by(w, (struct pfl_segment_merge_conf){.host_max_bytes = host_max_bytes});
 }
 
 static void close_world(struct world *w)
@@ -363,6 +372,74 @@ static void a_segment_that_holds_far_more_than_its_bytes_tell_is_left(void **sta
     pfl_segment_merge_get_machine(w.merge, 0, &m);
     assert_int_equal(m.failed_segments, 1);
     assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), count_expected("02", LOAD));
+    close_world(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+/* Boots of one host share what it may become: each segment alone is below all other bounds. */
+static void a_host_whose_segments_become_far_more_than_their_bytes_is_cut_short(void **state)
+{
+    uint8_t packed[sizeof(files[1].bytes)];
+    size_t len = make_bomb(60u << 20, packed, sizeof(packed));
+    const struct file kept = files[1];
+    struct pfl_segment_machine m;
+    uint64_t cut = 0;
+    struct record r;
+    struct world w;
+
+    (void)state;
+    files[1].len = 0;
+    put_compressed(&files[1], ZSTD, pfl_span_of(packed, len));
+    assert_int_equal(open_world(&w, 0, 0), 0);
+    for (uint32_t i = 0; i < 6; i++) {
+        char boot[] = {(char)('a' + i), '\0'};
+
+        describe(&r, &files[1]);
+        r.segment.boot_id = boot;
+        assert_int_equal(add_record(&w, &r), 0);
+    }
+    assert_int_equal(add_files(&w, "34"), 0);
+    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    files[1] = kept;
+    assert_true(pfl_segment_merge_is_done(w.merge));
+    for (size_t i = 0; i < 6; i++) {
+        pfl_segment_merge_get_machine(w.merge, i, &m);
+        cut += m.cut_segments;
+    }
+    assert_in_range(cut, 1, 2);
+    pfl_segment_merge_get_machine(w.merge, 6, &m);
+    assert_string_equal(m.name, "beta");
+    assert_int_equal(m.cut_segments, 0);
+    assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), count_expected("34", LOAD));
+    close_world(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+static void a_host_becomes_no_more_than_the_operator_allows(void **state)
+{
+    struct pfl_segment_machine alpha;
+    struct pfl_segment_machine beta;
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, 0, 0), 0);
+    assert_int_equal(add_files(&w, "0123"), 0);
+    assert_int_equal(read_all(&w, 512), 0);
+    pfl_segment_merge_get_machine(w.merge, 0, &alpha);
+    assert_int_equal(alpha.cut_segments, 0);
+    close_world(&w);
+
+    assert_int_equal(open_limited(&w, alpha.bytes / 2), 0);
+    assert_int_equal(add_files(&w, "0123"), 0);
+    assert_int_equal(read_all(&w, 512), 0);
+    assert_true(pfl_segment_merge_is_done(w.merge));
+    pfl_segment_merge_get_machine(w.merge, 0, &beta);
+    assert_in_range(beta.cut_segments, 1, 3);
+    assert_int_equal(beta.failed_segments, 0);
+    assert_in_range(beta.bytes, 1, alpha.bytes - 1);
+    pfl_segment_merge_get_machine(w.merge, 1, &beta);
+    assert_int_equal(beta.cut_segments, 0);
+    assert_true(beta.packets != 0);
     close_world(&w);
     pfl_sweep_assert_no_leak();
 }
@@ -745,6 +822,8 @@ int main(void)
         cmocka_unit_test(all_packets_of_all_segments_are_in_the_trace),
         cmocka_unit_test(segments_that_deflate_compressed_are_read_as_well),
         cmocka_unit_test(a_segment_that_holds_far_more_than_its_bytes_tell_is_left),
+        cmocka_unit_test(a_host_whose_segments_become_far_more_than_their_bytes_is_cut_short),
+        cmocka_unit_test(a_host_becomes_no_more_than_the_operator_allows),
         cmocka_unit_test(a_packet_that_holds_more_than_a_packet_may_is_refused),
         cmocka_unit_test(what_is_read_ahead_has_a_bound_whatever_the_number_of_runs),
         cmocka_unit_test(hosts_are_on_one_timeline_with_a_bound),
