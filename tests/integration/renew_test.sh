@@ -101,6 +101,21 @@ ask_on_and_on() {
 }
 check "one that asks on and on has to ask later" says "ask again later" ask_on_and_on
 check "and has no more than 8" test "$(grep -c 'CN=busy$' "$D/index.txt")" -eq 8
+renew_as_before() { # with the same certificate each time, as one does who kept the request
+    for _ in {1..12}; do
+        cp "$D/host-again.pem.first" "$WORK/again.pem"
+        # shellcheck disable=SC2046
+        renew --force $(files "$WORK/again.pem" "$WORK/again.key") || return 1
+    done
+}
+pki host again --ip 127.0.0.1
+cp "$D/host-again.pem" "$D/host-again.pem.first" && cp "$D/host-again.key" "$WORK/again.key"
+check "a request that comes again is answered" renew_as_before
+check "always with the same certificate" test "$(grep -c 'CN=again$' "$D/index.txt")" -eq 2
+# shellcheck disable=SC2046
+check "so the host itself still gets its next one" says "^renewed: " renew --force $(files "$WORK/again.pem" "$WORK/again.key")
+cp "$D/host-again.pem" "$WORK/newest.pem"
+check "an old request changes nothing at the signer" eval 'renew_as_before && cmp "$D/host-again.pem" "$WORK/newest.pem"'
 pki revoke host busy
 check "which are revoked with it" test "$(grep -c '^R.*CN=busy$' "$D/index.txt")" -eq 8
 pki host late --days -1
