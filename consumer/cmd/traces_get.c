@@ -119,6 +119,30 @@ static void on_list(void *user, const Perfleet__CollectorReply *reply)
     }
 }
 
+/* One host may have most of what is too much. */
+static void explain(struct get *g, int rc, bool has_begun)
+{
+    const char *what = has_begun ? "runs" : "segments";
+    size_t count = 0;
+    const char *host = rc == PFL_ELIMIT && g->merge != NULL
+                           ? pfl_segment_merge_find_largest(g->merge, has_begun, &count)
+                           : NULL;
+
+    if (rc == PFL_ESTATE)
+        pfl_cmd_error("what is selected are gaps: the hosts removed these segments before they "
+                      "were read");
+    else if (host != NULL)
+        pfl_cmd_error("these are too many %s for one file: select less time, or fewer hosts or "
+                      "orders; host %s alone has %zu",
+                      what, pfl_log_quote_str(host), count);
+    else if (rc == PFL_ELIMIT)
+        pfl_cmd_error("these are too many %s for one file: select less time, or fewer hosts or "
+                      "orders",
+                      what);
+    else
+        pfl_cmd_error("%s", pfl_err_str(rc));
+}
+
 static int list_all(struct get *g, Perfleet__TraceQuery *query)
 {
     Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
@@ -135,11 +159,7 @@ static int list_all(struct get *g, Perfleet__TraceQuery *query)
     } while (code == PFL_EXIT_OK && g->rc == 0 && g->cursor_len != 0);
     if (code != PFL_EXIT_OK || g->rc == 0)
         return code;
-    pfl_cmd_error("%s",
-                  g->rc == PFL_ELIMIT
-                      ? "these are too many segments for one file: ask for less time or fewer "
-                        "hosts"
-                      : pfl_err_str(g->rc));
+    explain(g, g->rc, false);
     return PFL_EXIT_NOTHING;
 }
 
@@ -586,11 +606,7 @@ static int begin(struct get *g)
 
     if (rc == 0)
         return PFL_EXIT_OK;
-    pfl_cmd_error("%s", rc == PFL_ESTATE   ? "what is selected are gaps: the hosts removed these "
-                                             "segments before they were read"
-                        : rc == PFL_ELIMIT ? "these are too many runs for one file: ask for fewer "
-                                             "hosts or orders"
-                                           : pfl_err_str(rc));
+    explain(g, rc, true);
     return PFL_EXIT_NOTHING;
 }
 

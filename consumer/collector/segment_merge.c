@@ -654,6 +654,12 @@ bool pfl_segment_merge_is_done(const struct pfl_segment_merge *self)
 
 /* ---- results ---- */
 
+const char *pfl_segment_merge_find_largest(const struct pfl_segment_merge *self, bool has_begun,
+                                           size_t *ret_count)
+{
+    return pfl_segment_runs_find_largest(&self->rows, has_begun, ret_count);
+}
+
 size_t pfl_segment_merge_get_machines_len(const struct pfl_segment_merge *self)
 {
     return self->rows.hosts_len;

@@ -92,6 +92,10 @@ PFL_MUST_USE int pfl_segment_merge_feed(struct pfl_segment_merge *self, size_t s
 PFL_MUST_USE int pfl_segment_merge_fail(struct pfl_segment_merge *self, size_t segment);
 bool pfl_segment_merge_is_done(const struct pfl_segment_merge *self);
 
+/* After PFL_ELIMIT: the host that has most segments (of add) or runs (of begin). Borrowed until
+ * free; NULL: none, or out of memory. */
+const char *pfl_segment_merge_find_largest(const struct pfl_segment_merge *self, bool has_begun,
+                                           size_t *ret_count);
 size_t pfl_segment_merge_get_machines_len(const struct pfl_segment_merge *self);
 /* Valid from begin on; texts are borrowed until free. */
 void pfl_segment_merge_get_machine(const struct pfl_segment_merge *self, size_t machine,

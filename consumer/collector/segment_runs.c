@@ -65,6 +65,14 @@ static const char *text_of(const char *text)
     return text != NULL ? text : "";
 }
 
+static size_t find_first(const struct pfl_segment_runs *r, const char *host)
+{
+    for (size_t i = 0; i < r->hosts_len; i++)
+        if (strcmp(r->hosts[i].host, host) == 0)
+            return i;
+    return r->hosts_len;
+}
+
 /* The machines of a host differ in their boots, and so in their clocks. */
 static int find_host(struct pfl_segment_runs *r, const Perfleet__Segment *s, size_t *ret_host)
 {
@@ -86,8 +94,12 @@ static int find_host(struct pfl_segment_runs *r, const Perfleet__Segment *s, siz
     if (name == NULL)
         return PFL_ENOMEM;
     *ret_host = r->hosts_len;
-    r->hosts[r->hosts_len++] = (struct pfl_segment_host){
-        .host = name, .clock = clock, .begin_ns = s->begin_boot_ns, .end_ns = s->end_boot_ns};
+    r->hosts[*ret_host] = (struct pfl_segment_host){.host = name,
+                                                    .first = find_first(r, name),
+                                                    .clock = clock,
+                                                    .begin_ns = s->begin_boot_ns,
+                                                    .end_ns = s->end_boot_ns};
+    r->hosts_len++;
     return 0;
 }
 
@@ -182,12 +194,8 @@ static int name_host(struct pfl_segment_runs *r, size_t host)
     char name[PFL_IDENTITY_NAME_BYTES + 32];
     unsigned boot = 1;
 
-    r->hosts[host].first = host;
-    for (size_t i = host; i-- > 0;)
-        if (strcmp(r->hosts[i].host, r->hosts[host].host) == 0) {
-            r->hosts[host].first = i;
-            boot++;
-        }
+    for (size_t i = 0; i < host; i++)
+        boot += r->hosts[i].first == r->hosts[host].first;
     if (boot == 1)
         (void)snprintf(name, sizeof(name), "%s", r->hosts[host].host);
     else
@@ -218,4 +226,25 @@ int pfl_segment_runs_sort(struct pfl_segment_runs *self)
     for (size_t i = 0; rc == 0 && i < self->hosts_len; i++)
         rc = name_host(self, i);
     return rc;
+}
+
+const char *pfl_segment_runs_find_largest(const struct pfl_segment_runs *self, bool is_sorted,
+                                          size_t *ret_count)
+{
+    size_t *counts = pfl_mem_calloc(self->hosts_len + 1, sizeof(*counts));
+    size_t largest = 0;
+
+    *ret_count = 0;
+    if (counts == NULL || self->hosts_len == 0) {
+        pfl_mem_free(counts);
+        return NULL;
+    }
+    for (size_t i = 0; i < self->rows_len; i++)
+        if (!is_sorted || i == 0 || !pfl_segment_runs_is_same(&self->rows[i], &self->rows[i - 1]))
+            counts[self->hosts[self->rows[i].machine].first]++;
+    for (size_t i = 0; i < self->hosts_len; i++)
+        largest = counts[i] > counts[largest] ? i : largest;
+    *ret_count = counts[largest];
+    pfl_mem_free(counts);
+    return self->hosts[largest].host;
 }

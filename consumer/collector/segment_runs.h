@@ -25,7 +25,7 @@ struct pfl_segment_row {
 struct pfl_segment_host {
     char *host;   /* owned */
     char *name;   /* owned: in the trace; set by pfl_segment_runs_sort */
-    size_t first; /* boot of this host: index; likewise */
+    size_t first; /* machine of this host: index */
     size_t clock;
     uint64_t begin_ns; /* on its boot clock, of all its segments */
     uint64_t end_ns;
@@ -48,6 +48,10 @@ PFL_MUST_USE int pfl_segment_runs_add(struct pfl_segment_runs *self,
                                       const Perfleet__Segment *segment);
 /* Sorts the rows, drops numbers that are there twice, names the machines. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_segment_runs_sort(struct pfl_segment_runs *self);
+/* The host that has most runs, or, before they are sorted, most segments. NULL: none, or out of
+ * memory. */
+const char *pfl_segment_runs_find_largest(const struct pfl_segment_runs *self, bool is_sorted,
+                                          size_t *ret_count);
 bool pfl_segment_runs_is_same(const struct pfl_segment_row *a, const struct pfl_segment_row *b);
 
 #endif

@@ -548,6 +548,27 @@ static void what_is_read_ahead_has_a_bound_whatever_the_number_of_runs(void **st
     pfl_sweep_assert_no_leak();
 }
 
+static void of_too_many_runs_the_host_with_most_is_known(void **state)
+{
+    size_t count = 0;
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, 0, 0), 0);
+    assert_null(pfl_segment_merge_find_largest(w.merge, false, &count));
+    assert_int_equal(add_files(&w, "345"), 0);
+    add_run(&w, 0, 10);
+    assert_string_equal(pfl_segment_merge_find_largest(w.merge, false, &count), "beta");
+    assert_int_equal(count, 3);
+    for (size_t i = 1; i <= PFL_MERGE_MAX_HOSTS; i++)
+        add_run(&w, i, 10);
+    assert_int_equal(pfl_segment_merge_begin(w.merge), PFL_ELIMIT);
+    assert_string_equal(pfl_segment_merge_find_largest(w.merge, true, &count), "alpha");
+    assert_int_equal(count, PFL_MERGE_MAX_HOSTS + 1);
+    close_world(&w);
+    pfl_sweep_assert_no_leak();
+}
+
 /* beta's clock is 100,000 s ahead, and its packets lie after alpha's. */
 static void hosts_are_on_one_timeline_with_a_bound(void **state)
 {
@@ -826,6 +847,7 @@ int main(void)
         cmocka_unit_test(a_host_becomes_no_more_than_the_operator_allows),
         cmocka_unit_test(a_packet_that_holds_more_than_a_packet_may_is_refused),
         cmocka_unit_test(what_is_read_ahead_has_a_bound_whatever_the_number_of_runs),
+        cmocka_unit_test(of_too_many_runs_the_host_with_most_is_known),
         cmocka_unit_test(hosts_are_on_one_timeline_with_a_bound),
         cmocka_unit_test(the_trace_is_the_same_however_the_bytes_arrive),
         cmocka_unit_test(packets_are_sorted_by_time_across_hosts),
