@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two segments with any bytes, and a record with any fields: first byte where to cut, second how
- * many bytes are fed at a time and whether there is a window. Whatever comes: the merge ends, and
- * what it writes is a trace.
+ * many bytes are fed at a time and whether there is a window, and a small maximum for a host.
+ * Whatever comes: the merge ends, and what it writes is a trace.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         conf.begin_unix_ns = 1800000000000000100;
         conf.end_unix_ns = 1800000000000000200;
     }
+    if ((data[1] & 2) != 0)
+        conf.host_max_bytes = 1 + data[0] * 16u;
     if (pfl_segment_merge_new(&conf, &m) != 0)
         return 0;
     pfl_buf_init(&file, 64u << 20);
