@@ -610,22 +610,29 @@ static void write_runs(struct pfl_job *j, const struct pfl_known_hosts *hosts,
     }
 }
 
+/* Of the order that pfl_job_next_order gave last. False: there are no more. */
+static bool next_state(const struct pfl_job *j, struct pfl_reader *states,
+                       char ret_host[PFL_INDEX_NAME_BYTES], struct pfl_span *ret_state)
+{
+    struct pfl_reader r = *states;
+
+    if (r.left == 0 || pfl_reader_u32(&r) != j->page_pos)
+        return false;
+    read_text(&r, ret_host, PFL_INDEX_NAME_BYTES);
+    *ret_state = pfl_reader_bytes(&r, pfl_reader_u32(&r));
+    *states = r;
+    return true;
+}
+
 static void write_states(struct pfl_job *j, const struct pfl_known_hosts *hosts,
                          struct pfl_reader *states, struct pfl_message *m)
 {
     char host[PFL_INDEX_NAME_BYTES];
+    struct pfl_span state;
 
-    while (states->left != 0) {
-        struct pfl_reader r = *states;
-        uint32_t end = pfl_reader_u32(&r);
-        struct pfl_span state;
+    while (next_state(j, states, host, &state)) {
         size_t mark;
 
-        if (end != j->page_pos)
-            return; /* of the next order */
-        read_text(&r, host, sizeof(host));
-        state = pfl_reader_bytes(&r, pfl_reader_u32(&r));
-        *states = r;
         if (!may_see_host(j, hosts, host))
             continue;
         mark = pfl_message_begin(m, ORDER_STATUS__HOST);
@@ -637,16 +644,42 @@ static void write_states(struct pfl_job *j, const struct pfl_known_hosts *hosts,
     }
 }
 
+/* Another's order is there only for who may see one of the hosts that have it. */
+static bool may_see_order(const struct pfl_job *j, const struct pfl_known_hosts *hosts,
+                          const struct pfl_job_order *order, struct pfl_reader states)
+{
+    char host[PFL_INDEX_NAME_BYTES];
+    struct pfl_span state;
+
+    if (strcmp(order->orderer, j->operator_name) == 0 ||
+        pfl_scope_gives_everywhere(j->scope, ROLE__ORDER) ||
+        pfl_scope_gives_everywhere(j->scope, ROLE__TRACES))
+        return true;
+    while (next_state(j, &states, host, &state)) {
+        if (may_see_host(j, hosts, host))
+            return true;
+    }
+    return false;
+}
+
 static void write_orders(struct pfl_job *j, const struct pfl_known_hosts *hosts,
                          struct pfl_message *m)
 {
     struct pfl_reader states = pfl_reader_of(pfl_span_of(j->extra, j->extra_len));
     struct pfl_job_order order;
+    struct pfl_span state;
+    char host[PFL_INDEX_NAME_BYTES];
 
     j->page_pos = 0;
     while (pfl_job_next_order(j, &order)) {
-        size_t mark = pfl_message_begin(m, COLLECTOR_REPLY__ORDER);
+        size_t mark;
 
+        if (!may_see_order(j, hosts, &order, states)) {
+            while (next_state(j, &states, host, &state))
+                ;
+            continue;
+        }
+        mark = pfl_message_begin(m, COLLECTOR_REPLY__ORDER);
         pfl_message_bytes(m, ORDER_STATUS__ORDER, order.order);
         pfl_message_str(m, ORDER_STATUS__ORDERER, order.orderer);
         pfl_message_varint(m, ORDER_STATUS__GENERATION, order.generation);

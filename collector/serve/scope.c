@@ -100,3 +100,8 @@ bool pfl_scope_gives_anywhere(const struct pfl_scope *self, uint32_t right)
 {
     return pfl_policy_gives_anywhere(self->policy, self->operator_name, right);
 }
+
+bool pfl_scope_gives_everywhere(const struct pfl_scope *self, uint32_t right)
+{
+    return pfl_policy_gives_everywhere(self->policy, self->operator_name, right);
+}

@@ -33,5 +33,7 @@ bool pfl_scope_gives(const struct pfl_scope *self, uint32_t right,
                      const struct pfl_scope_host *host);
 /* At some host. */
 bool pfl_scope_gives_anywhere(const struct pfl_scope *self, uint32_t right);
+/* At every host. */
+bool pfl_scope_gives_everywhere(const struct pfl_scope *self, uint32_t right);
 
 #endif

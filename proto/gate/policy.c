@@ -205,6 +205,42 @@ bool pfl_policy_gives_anywhere(const struct pfl_policy *self, const char *operat
     return false;
 }
 
+/* Of hosts with any name and labels. */
+static bool is_for_all_hosts(struct pfl_span rule)
+{
+    struct pfl_reader r = pfl_reader_of(rule);
+    struct pfl_field f;
+    bool is_any = false;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == RULE__LABEL)
+            return false;
+        is_any = is_any || (f.id == RULE__HOST && pfl_span_eq(f.bytes, span_of_text("*")));
+    }
+    return is_any;
+}
+
+bool pfl_policy_gives_everywhere(const struct pfl_policy *self, const char *operator_name,
+                                 uint32_t right)
+{
+    struct pfl_policy_decision decision;
+    struct pfl_span rule;
+    struct pfl_reader r;
+
+    if (self == NULL)
+        return true;
+    r = pfl_reader_of(pfl_buf_get(&self->message));
+    while (next_rule(&r, operator_name, &rule)) {
+        decision = (struct pfl_policy_decision){.is_allowed = false};
+        allow(self, rule, &decision);
+        if (!pfl_policy_gives(&decision, right))
+            return false;
+        if (is_for_all_hosts(rule))
+            return true;
+    }
+    return false;
+}
+
 /* ---- writing ---- */
 
 static int write_text(struct pfl_buf *text, const char *more)

@@ -53,6 +53,10 @@ void pfl_policy_decide_anywhere(const struct pfl_policy *self, const char *opera
 /* Whether any rule for this operator gives this right. */
 bool pfl_policy_gives_anywhere(const struct pfl_policy *self, const char *operator_name,
                                uint32_t right);
+/* Whether the rules for this operator give this right at every host, whatever its name and labels;
+ * false if that depends on the host. */
+bool pfl_policy_gives_everywhere(const struct pfl_policy *self, const char *operator_name,
+                                 uint32_t right);
 /* Appends the policy for one operator, as a text for pfl_policy_parse: the rules for this operator
  * in their order, and the roles that they name. `self` NULL: a rule that allows everything.
  * PFL_ELIMIT, PFL_ENOMEM. */

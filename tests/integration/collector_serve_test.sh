@@ -67,6 +67,10 @@ check "and of the second" wait_for 120 has_traces me 3 --host db1
 running() { as me order show cpu | grep -c ' running '; }
 are_running() { [ "$(running)" -eq 2 ]; }
 check "what hosts do is shown" wait_for 60 are_running
+lacks() { local out; out=$("${@:2}") && ! grep -q -- "$1" <<<"$out"; } # lacks REGEX CMD...
+check "a guest sees another's order that a host of theirs has" says '^cpu +me ' as guest order list
+check "with that host" says '^  web1 +running' as guest order show me/cpu
+check "and no other" lacks db1 as guest order show me/cpu
 check "by a data source of their order, too" has_traces me 3 --data-source "$EXAMPLE_SOURCE"
 check "and not by another" says 'no traces' as me traces --data-source linux.ftrace
 check "the order is removed" as me order rm cpu
@@ -184,8 +188,9 @@ check "there are no orders" says '^no orders$' as me order list
 check "an order is put" says '^night: put' order night none
 check "it is in the list" says '^night +me +continuous' as me order list
 check "a guest may not put one" says 'policy gives you no order' order mine web guest
-check "but sees them" says '^night +me ' as guest order list
-check "and one that is another's" says 'night of me: continuous' as guest order show me/night
+check "another's order for other hosts is not there for a guest" lacks night as guest order list
+check "nor by its name" says 'there is no order "me/night"' as guest order show me/night
+check "who may do everything everywhere sees it" says 'night of me: continuous' as me order show me/night
 check "and may not remove another's" says 'policy gives you no order' as guest order rm night
 check "it is paused" as me order pause night
 check "which is shown" says 'night of me: continuous, generation [0-9]+, paused' as me order show night

@@ -216,9 +216,30 @@ static void an_order_is_put_shown_paused_and_removed(void **state)
     assert_int_equal(world_status(), 404);
 }
 
+static void say_of(const char *orderer, const char *host, const char *name, size_t why_len)
+{
+    static char why[60001];
+    Perfleet__HostOrderState state = PERFLEET__HOST_ORDER_STATE__INIT;
+    const struct pfl_index_state_of_order of = {name, &state};
+
+    memset(why, 'y', sizeof(why));
+    why[why_len] = '\0';
+    state.has_state = 1;
+    state.state = PERFLEET__HOST_ORDER_STATE__STATE__RUNNING;
+    state.why = why;
+    assert_int_equal(pfl_index_set_host_state(world.engines.index, host, orderer, &of), 0);
+}
+
+static void say(const char *host, const char *name, size_t why_len)
+{
+    say_of("ann", host, name, why_len);
+}
+
 static void a_list_of_orders_has_all_without_configs(void **state)
 {
     (void)state;
+    world_know("web1", "role=web", true);
+    say_of("bob", "web1", "web", 1);
     put_order("web");
     put_order("db");
     put_anothers("web");
@@ -235,6 +256,77 @@ static void a_list_of_orders_has_all_without_configs(void **state)
     refer(REMOVE, "web");
     refer(SHOW, "");
     assert_int_equal(world_last()->n_order, 2);
+}
+
+static void refer_to_bobs(const char *name)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__OrderRef ref = PERFLEET__COLLECTOR_REQUEST__ORDER_REF__INIT;
+
+    ref.name = world_text(name);
+    ref.orderer = world_text("bob");
+    q.show_order = &ref;
+    world_ask(&q);
+}
+
+static size_t count_orders(void)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < world.replies_len; i++)
+        n += world.replies[i]->n_order;
+    return n;
+}
+
+static void anothers_order_is_there_if_one_of_its_hosts_may_be_seen(void **state)
+{
+    (void)state;
+    world_know("web1", "role=web", true);
+    world_know("db1", "role=db", true);
+    put_anothers("a-db");
+    put_anothers("b-web");
+    put_anothers("c-new");
+    say_of("bob", "db1", "a-db", 1);
+    say_of("bob", "db1", "b-web", 1);
+    say_of("bob", "web1", "b-web", 1);
+    put_order("mine");
+    refer(SHOW, "");
+    assert_int_equal(world_last()->n_order, 2);
+    assert_string_equal(world_last()->order[0]->order->name, "mine");
+    assert_string_equal(world_last()->order[1]->order->name, "b-web");
+    assert_int_equal(world_last()->order[1]->n_host, 1);
+    refer_to_bobs("b-web");
+    assert_int_equal(count_orders(), 1);
+    refer_to_bobs("a-db");
+    assert_int_equal(count_orders(), 0);
+    assert_int_equal(world_status(), 0);
+    refer_to_bobs("c-new");
+    assert_int_equal(count_orders(), 0);
+    world_know("web1", "role=db", true); /* its label is another one */
+    refer_to_bobs("b-web");
+    assert_int_equal(count_orders(), 0);
+}
+
+static void who_may_everywhere_sees_all_orders(void **state)
+{
+    (void)state;
+    put_anothers("new");
+    pfl_scope_free(world.scope);
+    assert_int_equal(
+        world_open_scope("rule { name: \"r\" operator: \"ann\" host: \"*\" role: \"r\" }\n"
+                         "role { name: \"r\" traces: true }\n"),
+        0);
+    refer_to_bobs("new");
+    assert_int_equal(count_orders(), 1);
+    pfl_scope_free(world.scope);
+    assert_int_equal(
+        world_open_scope("rule { name: \"q\" operator: \"ann\" host: \"q\" role: \"none\" }\n"
+                         "rule { name: \"r\" operator: \"ann\" host: \"*\" role: \"r\" }\n"
+                         "role { name: \"r\" traces: true }\n"
+                         "role { name: \"none\" max_streams: 1 }\n"),
+        0);
+    refer_to_bobs("new");
+    assert_int_equal(count_orders(), 0);
 }
 
 static void an_operator_has_so_many_orders(void **state)
@@ -271,20 +363,6 @@ static void an_operators_orders_leave_half_of_their_bytes_to_others(void **state
                     PFL_JOB_ORDERS_SUM_BYTES / 2);
     put_large("o3", len); /* replaces */
     assert_int_equal(world_status(), 0);
-}
-
-static void say(const char *host, const char *name, size_t why_len)
-{
-    static char why[60001];
-    Perfleet__HostOrderState state = PERFLEET__HOST_ORDER_STATE__INIT;
-    const struct pfl_index_state_of_order of = {name, &state};
-
-    memset(why, 'y', sizeof(why));
-    why[why_len] = '\0';
-    state.has_state = 1;
-    state.state = PERFLEET__HOST_ORDER_STATE__STATE__RUNNING;
-    state.why = why;
-    assert_int_equal(pfl_index_set_host_state(world.engines.index, host, "ann", &of), 0);
 }
 
 static void hosts_of_an_order_are_those_that_may_be_seen(void **state)
@@ -427,6 +505,8 @@ static void a_list_of_many_orders_has_each_once(void **state)
         put_order(name);
     }
     put_anothers("o00");
+    world_know("web1", "role=web", true);
+    say_of("bob", "web1", "o00", 1);
     refer(SHOW, "");
     for (size_t i = 0; i < world.replies_len; i++) {
         for (size_t k = 0; k < world.replies[i]->n_order; k++, n++) {
@@ -486,6 +566,8 @@ int main(void)
         CASE(runs_with_long_names_come_once_each),
         CASE(an_order_is_put_shown_paused_and_removed),
         CASE(a_list_of_orders_has_all_without_configs),
+        CASE(anothers_order_is_there_if_one_of_its_hosts_may_be_seen),
+        CASE(who_may_everywhere_sees_all_orders),
         CASE(an_operator_has_so_many_orders),
         CASE(an_operators_orders_leave_half_of_their_bytes_to_others),
         CASE(hosts_of_an_order_are_those_that_may_be_seen),

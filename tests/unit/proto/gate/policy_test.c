@@ -227,6 +227,34 @@ static void rights_anywhere_are_those_of_any_rule(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static bool gives_everywhere(const char *rules)
+{
+    struct pfl_policy *p;
+    bool gives;
+
+    assert_int_equal(parse(rules, &p), 0);
+    gives = pfl_policy_gives_everywhere(p, "ann", ROLE__TRACES);
+    pfl_policy_free(p);
+    return gives;
+}
+
+static void a_right_everywhere_depends_on_no_host(void **state)
+{
+#define RULE(rest) "rule { name: \"r\" operator: \"ann\" " rest " }\n"
+#define ROLES      "role { name: \"t\" traces: true } role { name: \"n\" max_streams: 1 }"
+    (void)state;
+    assert_true(pfl_policy_gives_everywhere(NULL, "ann", ROLE__TRACES));
+    assert_true(gives_everywhere(RULE("host: \"*\"") ROLES));
+    assert_true(gives_everywhere(RULE("host: \"a\" host: \"*\" role: \"t\"") ROLES));
+    assert_true(gives_everywhere(RULE("host: \"a\" role: \"t\"") RULE("host: \"*\"") ROLES));
+    assert_false(gives_everywhere(RULE("host: \"a\" role: \"n\"") RULE("host: \"*\"") ROLES));
+    assert_false(gives_everywhere(RULE("host: \"*\" label: \"a=*\"") ROLES));
+    assert_false(gives_everywhere(RULE("host: \"a*\"") ROLES));
+    assert_false(gives_everywhere(RULE("host: \"*\" role: \"n\"") RULE("host: \"*\"") ROLES));
+    assert_false(gives_everywhere("rule { name: \"r\" operator: \"bob\" host: \"*\" }\n" ROLES));
+    pfl_sweep_assert_no_leak();
+}
+
 /* Another program judges by it as the relay does. */
 static void a_scope_is_the_policy_of_one_operator(void **state)
 {
@@ -391,6 +419,7 @@ int main(void)
         cmocka_unit_test(what_a_role_may_forget_stays_with_the_relay),
         cmocka_unit_test(rights_of_collectors_stay_with_the_relay),
         cmocka_unit_test(rights_anywhere_are_those_of_any_rule),
+        cmocka_unit_test(a_right_everywhere_depends_on_no_host),
         cmocka_unit_test(a_scope_is_the_policy_of_one_operator),
         cmocka_unit_test(the_place_of_what_makes_no_sense_is_reported),
         cmocka_unit_test(braces_in_texts_comments_and_blocks_begin_no_block),
