@@ -7,10 +7,10 @@
  * figures; then our direction ends. The peer's end, or the timer, closes. Failures: a status for
  * requests that can be answered, otherwise the connection ends; logged (limited). Ownership: the
  * port owns listeners, TLS conf and connections; a connection owns its stream and timer; the last
- * of them frees the port. Limits: those of the header. (Over TLS, excess connections of a
- * certificate wait after their handshakes; the oldest one of the certificate with most connections
- * is closed for a certificate with fewer.) A text of PFL_METRICS_MAX_BYTES; a request of
- * PFL_METRICS_REQUEST_MAX_BYTES.
+ * of them frees the port. Limits: those of the header. (Over TLS, excess connections wait
+ * after their handshakes; those of one certificate beyond PFL_METRICS_PORT_MAX_OF_ONE are closed;
+ * the oldest one of the certificate with most connections is closed for a certificate with fewer.)
+ * A text of PFL_METRICS_MAX_BYTES; a request of PFL_METRICS_REQUEST_MAX_BYTES.
  */
 #include "base/io/metrics_port.h"
 
@@ -316,6 +316,20 @@ static struct scraper *find_greediest(struct pfl_metrics_port *p, uint64_t who)
     return greediest;
 }
 
+/* Of a certificate, with a slot or waiting for one. */
+static unsigned count_connections(const struct pfl_metrics_port *p, uint64_t who)
+{
+    const struct pfl_list *it;
+    unsigned count = 0;
+
+    PFL_LIST_EACH (it, &p->connections) {
+        const struct scraper *s = PFL_CONTAINER_OF(it, struct scraper, node);
+
+        count += s->slot != SLOT_NONE && s->who == who;
+    }
+    return count;
+}
+
 /* False: there is no slot, and no certificate has more of them than this one's. */
 static bool make_place(struct scraper *s)
 {
@@ -342,12 +356,14 @@ static void on_ready(void *user)
     const struct pfl_tls_identity *id = pfl_tls_stream_get_identity(s->stream);
     const char *why = s->port->conf.refuse(s->port->conf.user, id);
 
+    s->who = pfl_shares_hash(id->uri, strlen(id->uri));
+    if (why == NULL && count_connections(s->port, s->who) >= PFL_METRICS_PORT_MAX_OF_ONE)
+        why = "its certificate has as many connections as it may";
     if (why != NULL) {
         tell(s, why);
         pfl_stream_close(s->stream);
         return;
     }
-    s->who = pfl_shares_hash(id->uri, strlen(id->uri));
     s->slot = make_place(s) ? SLOT_TAKEN : SLOT_QUEUED;
     if (s->slot == SLOT_TAKEN)
         s->port->served++;

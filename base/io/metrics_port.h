@@ -13,6 +13,7 @@
 /* Of each of the two listeners. Over TLS, the certificate with most connections gives one up for
  * another certificate's first. */
 #define PFL_METRICS_PORT_MAX_CONNECTIONS 16u
+#define PFL_METRICS_PORT_MAX_OF_ONE      20u    /* of a certificate, with those that wait */
 #define PFL_METRICS_PORT_LIFETIME_MS     10000u /* of one connection, including the handshake */
 
 struct pfl_metrics_port;

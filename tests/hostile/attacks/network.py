@@ -22,8 +22,9 @@ from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
 
 ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
            "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host",
-           "many_at_host", "raised_triggers"]
+           "many_at_host", "raised_triggers", "scrapers"]
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
+SCRAPES_S = 12  # longer than a connection may last
 WIDE_WINDOW = frame(WINDOW, 0, 0, (2**31 - 65536).to_bytes(4, "big"))
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "least" operator: "least" host: "one" role: "least" }
@@ -619,3 +620,57 @@ def raised_triggers(build):
         if "triggers-ignored" in net.log("service-one"):
             raise Failed("the service ignores triggers of that host's operators")
         return net.judge("%d requests, %d of them served; " % (sum(counts.values()), counts.get(204, 0)))
+
+
+def context_of(net, who, alpn):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(net.keys / "ca.pem")
+    context.load_cert_chain(net.keys / (who + ".pem"), net.keys / (who + ".key"))
+    context.set_alpn_protocols([alpn])
+    return context
+
+
+def scrape(net, port, who, source):
+    """Seconds until the first bytes of an agent's figures are there."""
+    begin = time.monotonic()
+    sock = socket.create_connection(("127.0.0.1", port), LIMIT_S * 30, source_address=(source, 0))
+    with context_of(net, who, "http/1.1").wrap_socket(sock) as peer:
+        peer.sendall(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+        if not peer.recv(100).startswith(b"HTTP/1.1 200"):
+            raise Failed("the scraper is not answered")
+    return time.monotonic() - begin
+
+
+def scrapers(build):
+    """an operator with hundreds of connections to an agent's metrics port keeps out no other one's scraper"""
+    with Net(build) as net:
+        net.pki("operator", "prom")
+        net.end("agent-one")
+        net.start_agent("one", None, "--metrics-listen", "127.0.0.1:0")
+        wait_until(lambda: "metrics-offered: " in net.log("agent-one"), "the agent offers no figures")
+        port = int(net.log("agent-one").split("metrics-offered: ")[1].split("port=")[1].split()[0])
+        wait_until(net.is_served, "the host does not come back")
+        context, over, held = context_of(net, "operator-least", "http/1.1"), threading.Event(), []
+
+        def attack():
+            while not over.is_set():
+                with contextlib.suppress(OSError):
+                    held.append(context.wrap_socket(socket.create_connection(("127.0.0.1", port), 10)))
+
+        threads = [threading.Thread(target=attack, daemon=True) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        try:
+            wait_until(lambda: len(held) >= 200, "the attacker has no connections")
+            worst_s, end = 0, time.monotonic() + SCRAPES_S
+            while time.monotonic() < end:
+                worst_s = max(worst_s, scrape(net, port, "operator-prom", "127.0.0.5"))
+                time.sleep(0.2)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join(30)
+        if worst_s > LIMIT_S * get_slowness():
+            raise Failed("another operator's scraper waits %.1f s" % worst_s)
+        return "another operator's scraper waits %.2f s at most" % worst_s

@@ -27,7 +27,7 @@
 
 static uv_loop_t loop;
 static struct endpoint client;
-static struct endpoint others[PFL_METRICS_PORT_MAX_CONNECTIONS]; /* where all places are taken */
+static struct endpoint others[PFL_METRICS_PORT_MAX_OF_ONE + 1]; /* where all places are taken */
 static struct pfl_metrics_port *port;
 static char folder[64];
 static char path[96];
@@ -422,6 +422,34 @@ static void over_tls_the_certificate_that_has_most_gives_way(void **state)
     }
 }
 
+/* Connections of one certificate that wait take no places from who comes later. */
+static void over_tls_a_certificate_has_so_many_connections(void **state)
+{
+    struct endpoint *last = &others[PFL_METRICS_PORT_MAX_OF_ONE];
+    uint64_t begin_ms = uv_hrtime() / 1000000;
+
+    (void)state;
+    assert_int_equal(open_port(true), 0);
+    for (unsigned i = 0; i <= PFL_METRICS_PORT_MAX_OF_ONE; i++) {
+        endpoint_init(&others[i], &loop);
+        connect_tls_as(&others[i], "operator-eve");
+        endpoint_run_until(&loop, &others[i].readies, 1);
+        endpoint_run_ready(&loop);
+    }
+    endpoint_run_until(&loop, &last->closes, 1);
+    /* Where handshakes take so long, as under an emulator, the first ones' time is up. */
+    if (uv_hrtime() / 1000000 - begin_ms < PFL_METRICS_PORT_LIFETIME_MS)
+        assert_int_equal(others[0].closes + others[PFL_METRICS_PORT_MAX_OF_ONE - 1].closes, 0);
+    connect_tls("operator-gone");
+    endpoint_run_until(&loop, &client.readies, 1);
+    write_text(REQUEST);
+    assert_non_null(strstr(take_answer(), "perfleet_test 7"));
+    for (unsigned i = 0; i <= PFL_METRICS_PORT_MAX_OF_ONE; i++) {
+        endpoint_close(&others[i]);
+        endpoint_fini(&others[i]);
+    }
+}
+
 /* ---- memory ---- */
 
 static int scrape_once(void *arg)
@@ -474,6 +502,7 @@ int main(void)
         TEST(the_seventeenth_at_the_socket_waits_until_one_goes),
         TEST(the_seventeenth_over_tls_waits_until_one_goes),
         TEST(over_tls_the_certificate_that_has_most_gives_way),
+        TEST(over_tls_a_certificate_has_so_many_connections),
         TEST(every_allocation_may_fail),
         TEST(a_folder_that_is_not_there_is_said_and_leaves_nothing),
     };
