@@ -212,6 +212,35 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(decode_both, NULL, false);
 }
 
+static void a_guess_that_is_too_small_grows_to_the_maximum_and_no_faster_than_fourfold(void **state)
+{
+    uint64_t before = pfl_compressed_get_work_bytes(decoder);
+    struct pfl_field f;
+    struct pfl_buf out;
+
+    (void)state;
+    for (size_t i = 0; i < 3 * MIB; i++)
+        plain[i] = i % 256 == 0 ? (uint8_t)(i * i / 977) : 0;
+    f = pack(DEFLATE, 3 * MIB);
+    assert_in_range(f.bytes.len, 3 * MIB / 1000, 3 * MIB / 16); /* the first guess is too small */
+    pfl_buf_init(&out, 64 * MIB);
+    assert_int_equal(pfl_compressed_decode(decoder, &f, &out), 0);
+    assert_int_equal(out.len, 3 * MIB);
+    assert_memory_equal(pfl_buf_get(&out).data, plain, 3 * MIB);
+    assert_in_range(out.capacity, 3 * MIB, 16 * MIB);
+    assert_in_range(pfl_compressed_get_work_bytes(decoder) - before, 3 * MIB, 16 * MIB);
+    pfl_buf_fini(&out);
+    for (size_t more = 0; more < 2; more++) {
+        pfl_buf_init(&out, 3 * MIB + more); /* four times the guess does not fit */
+        assert_int_equal(pfl_compressed_decode(decoder, &f, &out), 0);
+        assert_int_equal(out.len, 3 * MIB);
+        pfl_buf_fini(&out);
+    }
+    pfl_buf_init(&out, 3 * MIB - 1);
+    assert_int_equal(pfl_compressed_decode(decoder, &f, &out), PFL_ELIMIT);
+    pfl_buf_fini(&out);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -223,6 +252,7 @@ int main(void)
         TEST(only_todays_zstd_frames_with_a_size_are_read),
         TEST(a_packet_is_compressed_if_it_has_such_a_field),
         TEST(every_allocation_may_fail),
+        TEST(a_guess_that_is_too_small_grows_to_the_maximum_and_no_faster_than_fourfold),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -546,6 +546,48 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(make_one, NULL, false);
 }
 
+/* Why the oldest trace of a class goes whose rule is this. */
+static void expect_why(const struct pfl_keep_rule *rule, bool is_triggered, const char *why)
+{
+    static const struct trace old = {.id = "old", .bytes = 1, .state = PFL_INDEX_LIVE};
+    static const struct trace triggered = {
+        .id = "old", .bytes = 1, .trigger = 1, .state = PFL_INDEX_LIVE};
+    struct pfl_index_kind kind = {.id = 1, .class_name = "default", .bytes = 9, .traces = 9};
+    struct pfl_retention *r = NULL;
+    struct pfl_keep_rules rules;
+
+    pfl_keep_rules_init(&rules);
+    rules.list[0].age_ns = rule->age_ns;
+    rules.list[0].triggered_ns = rule->triggered_ns;
+    rules.list[0].bytes = rule->bytes;
+    rules.list[0].order_bytes = rule->order_bytes;
+    assert_int_equal(pfl_retention_new(&rules, &r), 0);
+    pfl_retention_begin(r, UINT64_C(400) * 86400 * 1000000000);
+    assert_true(pfl_retention_add_kind(r, &kind));
+    pfl_retention_on_listed(r);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_OLDEST);
+    give_row(r, is_triggered ? &triggered : &old);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_DELETE);
+    assert_string_equal(pfl_retention_get_victim(r)->why, why);
+    pfl_retention_free(r);
+}
+
+static void why_a_trace_goes_is_a_sentence_with_its_bound(void **state)
+{
+    const uint64_t day_ns = UINT64_C(86400) * 1000000000;
+
+    (void)state;
+    expect_why(&(struct pfl_keep_rule){.age_ns = 2 * day_ns}, false,
+               "class *: made by no trigger, and stored more than 2 days ago");
+    expect_why(&(struct pfl_keep_rule){.age_ns = day_ns + UINT64_C(1000000000)}, false,
+               "class *: made by no trigger, and stored more than 86401 s ago");
+    expect_why(&(struct pfl_keep_rule){.triggered_ns = 30 * day_ns}, true,
+               "class *: made by a trigger, and stored more than 30 days ago");
+    expect_why(&(struct pfl_keep_rule){.order_bytes = 8}, false,
+               "class *: this order has more than 8 bytes");
+    expect_why(&(struct pfl_keep_rule){.bytes = 7}, false, "class *: it has more than 7 bytes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -555,6 +597,7 @@ int main(void)
         cmocka_unit_test(a_pass_has_a_bound_of_deletions),
         cmocka_unit_test(a_list_of_uses_goes_on_behind_a_full_page),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(why_a_trace_goes_is_a_sentence_with_its_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,22 @@ static void points_are_as_dense_as_the_drift_needs(void **state)
     assert_int_equal(pfl_clock_sync_points(&drifting, &still, span, p, 4), 4);
 }
 
+static void the_fastest_is_the_one_with_the_narrowest_bounds_wherever_it_stands(void **state)
+{
+    const struct pfl_clock_sample s[] = {
+        exchange(1000, TRUE_OFFSET + 5000000, 400, 0, 400),
+        exchange(9000, TRUE_OFFSET + 9000000, 10, 0, 10),
+        exchange(19000, TRUE_OFFSET - 3000000, 300, 0, 300),
+        exchange(29000, TRUE_OFFSET - 9000000, 10, 0, 11),
+    };
+    struct pfl_clock_line line;
+
+    (void)state;
+    assert_int_equal(pfl_clock_sync_fit(s, 4, &line), 0);
+    assert_int_equal(line.error_ns, 10);
+    assert_within(line.begin_offset_ns, TRUE_OFFSET + 9000000, 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +164,7 @@ int main(void)
         cmocka_unit_test(fits_that_agree_join_to_a_constant_with_the_smaller_error),
         cmocka_unit_test(fits_that_disagree_join_to_a_drifting_line),
         cmocka_unit_test(points_are_as_dense_as_the_drift_needs),
+        cmocka_unit_test(the_fastest_is_the_one_with_the_narrowest_bounds_wherever_it_stands),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

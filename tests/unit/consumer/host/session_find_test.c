@@ -241,6 +241,22 @@ static void why_there_is_no_print_is_taken_and_nothing_else_of_ftrace(void **sta
     pfl_sweep_assert_no_leak();
 }
 
+static void a_number_in_the_place_of_a_text_is_ignored(void **state)
+{
+    /* tracing_sessions { state: "DISABLED" state: 1 unique_session_name: "old" 4: 1 } */
+    uint8_t bytes[64];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    (void)state;
+    pfl_writer_field_header(&w, 6, 10 + 2 + 5 + 2);
+    pfl_writer_field_bytes(&w, 3, "DISABLED", 8);
+    pfl_writer_field_varint(&w, 3, 1);
+    pfl_writer_field_bytes(&w, 4, "old", 3);
+    pfl_writer_field_varint(&w, 4, 1);
+    assert_int_equal(pfl_session_find(pfl_span_of(bytes, sizeof(bytes) - w.left), "old"),
+                     PFL_SESSION_OVER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +268,7 @@ int main(void)
         cmocka_unit_test(of_descriptors_the_name_is_taken_and_all_else_as_it_came),
         cmocka_unit_test(why_there_is_no_print_is_taken_and_nothing_else_of_ftrace),
         cmocka_unit_test(counters_are_reported_with_the_buffers_fill),
+        cmocka_unit_test(a_number_in_the_place_of_a_text_is_ignored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -475,6 +475,52 @@ static void packets_like_the_one_before_are_written_like_it(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* TraceAttributes of the packet: three, with the host's name at each key's end. */
+static void a_long_host_name_is_in_all_three_attributes_of_its_clock(void **state)
+{
+    static const struct pfl_clock_point at = {7, 7};
+    struct pfl_merge_host_conf conf = {
+        .name = "ref", .points = &at, .points_len = 1, .is_reference = true};
+    struct pfl_merge_sink merge_sink;
+    struct pfl_merge *merge;
+    struct trace_sink sink;
+    struct pfl_reader r;
+    struct pfl_field f;
+    unsigned count = 0;
+    char name[481];
+    size_t host;
+
+    (void)state;
+    memset(name, 'n', sizeof(name));
+    name[sizeof(name) - 1] = '\0';
+    trace_sink_init(&sink, &merge_sink);
+    assert_int_equal(pfl_merge_new(&merge_sink, &(const struct pfl_hash_key){{1, 2}}, &merge), 0);
+    assert_int_equal(pfl_merge_add_host(merge, &conf, &host), 0);
+    conf = (struct pfl_merge_host_conf){.name = name,
+                                        .points = &at,
+                                        .points_len = 1,
+                                        .has_clock = true,
+                                        .offset_ns = -5,
+                                        .drift_ns = -6,
+                                        .error_ns = INT64_MAX};
+    assert_int_equal(pfl_merge_add_host(merge, &conf, &host), 0);
+    assert_int_equal(pfl_merge_begin(merge), 0);
+    r = pfl_reader_of(field_bytes(trace_packet(&sink, 4), ATTRIBUTES));
+    while (pfl_reader_field(&r, &f)) {
+        static const int64_t values[] = {-5, -6, INT64_MAX};
+        struct pfl_span key = field_bytes(f.bytes, 1);
+
+        assert_true(count < 3 && key.len > strlen(name));
+        assert_memory_equal(key.data + key.len - strlen(name), name, strlen(name));
+        assert_int_equal(field_value(f.bytes, 2), (uint64_t)values[count++]);
+    }
+    assert_false(r.failed);
+    assert_int_equal(count, 3);
+    pfl_merge_free(merge);
+    trace_sink_fini(&sink);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,6 +542,7 @@ int main(void)
         cmocka_unit_test(merge_without_reference_does_not_begin),
         cmocka_unit_test(recorded_hosts_merge_without_losing_a_packet),
         cmocka_unit_test(every_failed_allocation_is_survived),
+        cmocka_unit_test(a_long_host_name_is_in_all_three_attributes_of_its_clock),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,6 +228,18 @@ static void a_big_batch_becomes_several_messages_in_order(void **state)
     assert_true(messages > 3);
 }
 
+static void a_method_without_a_number_is_one_the_service_has_not(void **state)
+{
+    static const uint8_t body[] = "\x08\x01\x10\x05\x1a\x0c\x12\x0a"
+                                  "CommitData";
+    struct pfl_ipc_service service;
+
+    (void)state;
+    assert_int_equal(pfl_ipc_parse_bind(pfl_span_of(body, sizeof(body) - 1), &service), 0);
+    assert_int_equal(service.service_id, 5);
+    assert_int_equal(service.method_ids[PFL_IPC_COMMIT_DATA], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +252,7 @@ int main(void)
         cmocka_unit_test(random_bytes_never_do_harm),
         cmocka_unit_test(a_commit_is_the_bytes_of_the_reference),
         cmocka_unit_test(a_big_batch_becomes_several_messages_in_order),
+        cmocka_unit_test(a_method_without_a_number_is_one_the_service_has_not),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

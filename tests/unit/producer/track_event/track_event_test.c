@@ -628,6 +628,26 @@ static void a_circle_of_tracks_ends(void **state)
     close_fixture(&f);
 }
 
+static void a_category_that_comes_again_has_a_number_that_no_other_ever_had(void **state)
+{
+    struct perfleet_category one = PERFLEET_CATEGORY_INIT("test.again-one", NULL, NULL);
+    struct perfleet_category two = PERFLEET_CATEGORY_INIT("test.again-two", NULL, NULL);
+    uint32_t first;
+
+    (void)state;
+    perfleet_category_register(&one);
+    first = one.number_;
+    assert_true(first > cat_net.number_ && first > cat_disk.number_);
+    perfleet_category_unregister(&one);
+    assert_int_equal(one.number_, 0);
+    perfleet_category_register(&two);
+    assert_int_equal(two.number_, first + 1);
+    perfleet_category_register(&one);
+    assert_int_equal(one.number_, first + 2);
+    perfleet_category_unregister(&one);
+    perfleet_category_unregister(&two);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -652,6 +672,7 @@ int main(void)
         cmocka_unit_test(threads_trace_while_sessions_and_categories_come_and_go),
         cmocka_unit_test(tracks_of_one_name_and_parent_are_one),
         cmocka_unit_test(a_circle_of_tracks_ends),
+        cmocka_unit_test(a_category_that_comes_again_has_a_number_that_no_other_ever_had),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

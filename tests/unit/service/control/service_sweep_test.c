@@ -122,11 +122,14 @@ static void hand_over(struct pfl_service *service, struct pfl_consumer *consumer
     const struct pfl_clone_request request = {
         .session_id = consumer->session->id,
         .trigger = {.name = {(const uint8_t *)"t", 1}, .producer_name = {(const uint8_t *)"p", 1}}};
+    const struct pfl_trigger trigger = {.name = {consumer->session->plan->config.data, 1},
+                                        .producer_name = {(const uint8_t *)"p", 1},
+                                        .due_ms = UINT64_MAX};
     const struct pfl_span key = {(const uint8_t *)"k", 1};
     struct pfl_session_read read = {0};
     struct pfl_consumer cloner = {.ops = &consumer_ops, .port = &read};
-
     int rc = pfl_session_change(service, consumer->session, pfl_span_of(config, sizeof(config)));
+    bool is_triggered = pfl_trigger_list_add(&consumer->session->triggers, &trigger) == 0;
 
     assert_true(rc == 0 || rc == PFL_ENOMEM);
     pfl_registry_add_consumer(service, &cloner);
@@ -134,8 +137,10 @@ static void hand_over(struct pfl_service *service, struct pfl_consumer *consumer
     now_ns += 6000000000ull; /* nobody acknowledges the flush */
     pfl_session_expire_flushes(service);
     assert_true(pfl_list_is_empty(&service->clones));
-    if (cloner.session != NULL)
+    if (cloner.session != NULL) {
+        assert_int_equal(cloner.session->triggers.received_len, is_triggered);
         read_all(service, cloner.session, &read);
+    }
     pfl_registry_remove_consumer(service, &cloner);
     if (pfl_session_detach(service, consumer, key) == 0)
         assert_int_equal(pfl_session_attach(service, consumer, key), 0);

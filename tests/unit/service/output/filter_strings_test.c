@@ -232,6 +232,55 @@ static void adding_rules_survives_each_failed_allocation(void **state)
     pfl_sweep(add_some, NULL, false);
 }
 
+static int add_one(struct pfl_filter_strings *strings, const struct kit_rule *rule, char *why)
+{
+    const struct kit_bytes chain = kit_chain(rule, 1);
+
+    return pfl_filter_strings_add(strings, kit_span(&chain), "chain", why);
+}
+
+static void patterns_may_have_so_many_bytes_together_and_not_one_more(void **state)
+{
+    static const struct kit_rule rule = {MATCH_BREAK, "keep", NULL, NULL, -1};
+    struct pfl_filter_strings strings = {0};
+    char why[PFL_FILTER_WHY_BYTES] = "";
+    size_t bytes;
+
+    (void)state;
+    assert_int_equal(add_one(&strings, &rule, why), 0);
+    bytes = strings.bytes;
+    assert_true(bytes != 0);
+    strings.bytes = PFL_FILTER_MAX_RULES_BYTES - bytes; /* as if of other patterns */
+    assert_int_equal(add_one(&strings, &rule, why), 0);
+    assert_int_equal(strings.bytes, PFL_FILTER_MAX_RULES_BYTES);
+    pfl_filter_strings_fini(&strings);
+    assert_int_equal(add_one(&strings, &rule, why), 0);
+    strings.bytes = PFL_FILTER_MAX_RULES_BYTES - bytes + 1;
+    assert_int_equal(add_one(&strings, &rule, why), PFL_EPARSE);
+    assert_non_null(strstr(why, "chain.rules[0]: all patterns together are too large"));
+    pfl_filter_strings_fini(&strings);
+    pfl_sweep_assert_no_leak();
+}
+
+static void as_many_rules_as_allowed_are_taken_and_not_one_more(void **state)
+{
+    static const struct kit_rule rule = {MATCH_BREAK, "k", NULL, NULL, -1};
+    static const struct kit_rule last = {MATCH_REDACT, "(last)", NULL, NULL, -1};
+    struct pfl_filter_strings strings = {0};
+    char why[PFL_FILTER_WHY_BYTES] = "";
+
+    (void)state;
+    while (strings.len < PFL_FILTER_MAX_RULES - 1)
+        assert_int_equal(add_one(&strings, &rule, why), 0);
+    assert_int_equal(add_one(&strings, &last, why), 0);
+    assert_int_equal(strings.len, PFL_FILTER_MAX_RULES);
+    expect(&strings, "last", 0, "P60R");
+    assert_int_equal(add_one(&strings, &rule, why), PFL_EPARSE);
+    assert_non_null(strstr(why, "more than 1024 rules"));
+    pfl_filter_strings_fini(&strings);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +292,8 @@ int main(void)
         cmocka_unit_test(rules_that_are_cancelled_are_not_applied),
         cmocka_unit_test(a_rule_that_is_none_is_refused_by_chain_and_index),
         cmocka_unit_test(adding_rules_survives_each_failed_allocation),
+        cmocka_unit_test(patterns_may_have_so_many_bytes_together_and_not_one_more),
+        cmocka_unit_test(as_many_rules_as_allowed_are_taken_and_not_one_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -344,6 +344,19 @@ static void making_one_survives_each_failed_allocation(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void what_stands_behind_a_pattern_costs_nothing(void **state)
+{
+    static const char text[] = "(?i)[a-  \\E \xf4\x8f\xbf\xbf";
+    size_t blanks = strlen("(?i)[a-  \\E ");
+
+    (void)state;
+    for (size_t len = 0; len <= blanks; len++) {
+        if (len != blanks - 2) /* ends with the backslash */
+            assert_int_equal(pfl_pattern_get_work(pfl_span_of(text, len)), len * len);
+    }
+    assert_true(pfl_pattern_get_work(span(text)) > PFL_PATTERN_MAX_WORK / 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +372,7 @@ int main(void)
         cmocka_unit_test(search_goes_on_behind_a_character),
         cmocka_unit_test(a_text_for_which_a_pattern_has_no_meaning_is_not_judged),
         cmocka_unit_test(making_one_survives_each_failed_allocation),
+        cmocka_unit_test(what_stands_behind_a_pattern_costs_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

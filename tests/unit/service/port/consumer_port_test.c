@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_packet.fields.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define NO_ARGS    ((struct pfl_span){0})
@@ -533,6 +534,104 @@ static void the_config_in_the_trace_is_the_consumers_byte_for_byte(void **state)
     pfl_buf_fini(&trace);
 }
 
+/* The first field of this number that has bytes. */
+static struct pfl_span find_bytes(struct pfl_span message, uint32_t id)
+{
+    struct pfl_reader r = pfl_reader_of(message);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == id && f.type == PFL_WIRE_BYTES)
+            return f.bytes;
+    }
+    return (struct pfl_span){0};
+}
+
+/* Reads a trace, in which one event names the slow data sources. */
+static void expect_slow_source(struct pfl_kit_client *reader, const char *name, const char *other)
+{
+    struct pfl_buf trace;
+    struct pfl_field packet;
+    struct pfl_reader r;
+    unsigned count = 0;
+
+    pfl_kit_client_read_trace(reader, pfl_kit_client_invoke(reader, KIT_READ, NO_ARGS), &trace);
+    r = pfl_reader_of(pfl_buf_get(&trace));
+    while (pfl_reader_field(&r, &packet)) {
+        struct pfl_span event = find_bytes(packet.bytes, TRACE_PACKET__SERVICE_EVENT);
+        struct pfl_span slow = find_bytes(event, PFL_EVENT_SLOW_FLUSH);
+
+        if (slow.len == 0)
+            continue;
+        count++;
+        assert_non_null(memmem(slow.data, slow.len, name, strlen(name)));
+        assert_null(memmem(slow.data, slow.len, other, strlen(other)));
+    }
+    assert_int_equal(count, 1);
+    pfl_buf_fini(&trace);
+}
+
+/* The request that enabled a session of a minute with both. */
+static uint64_t open_two_sources(struct pfl_kit_client *quick, struct pfl_kit_client *slow)
+{
+    uint64_t enable;
+
+    (void)pfl_kit_producer_open(quick, &kit, "kit.quick", 0);
+    (void)pfl_kit_producer_open(slow, &kit, "kit.slow", 0);
+    enable = pfl_kit_consumer_enable(&consumer,
+                                     ONE_BUFFER "data_sources { config { name: \"kit.quick\" } } "
+                                                "data_sources { config { name: \"kit.slow\" } } "
+                                                "duration_ms: 60000");
+    (void)pfl_kit_producer_expect(quick, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(quick, KIT_CMD_SETUP, NULL);
+    (void)pfl_kit_producer_expect(quick, KIT_CMD_START, NULL);
+    return enable;
+}
+
+static void the_flush_at_the_end_that_fails_names_who_was_slow_and_nobody_else(void **state)
+{
+    struct pfl_kit_client quick;
+    struct pfl_kit_client slow;
+    uint64_t flush_id;
+    uint64_t enable;
+
+    (void)state;
+    enable = open_two_sources(&quick, &slow);
+    pfl_port_kit_pass_ms(&kit, 60000);
+    (void)pfl_kit_producer_expect(&quick, KIT_CMD_FLUSH, &flush_id);
+    pfl_kit_producer_ack(&quick, flush_id);
+    pfl_port_kit_pass_ms(&kit, 5000);
+    pfl_port_kit_pass_ms(&kit, 5000);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    expect_slow_source(&consumer, "kit.slow", "kit.quick");
+    pfl_kit_client_close(&quick);
+    pfl_kit_client_close(&slow);
+}
+
+static void the_flush_of_a_clone_that_fails_names_who_was_slow_and_nobody_else(void **state)
+{
+    struct pfl_kit_client cloner;
+    struct pfl_kit_client quick;
+    struct pfl_kit_client slow;
+    struct pfl_kit_reply reply;
+    uint64_t flush_id;
+    uint64_t id;
+
+    (void)state;
+    (void)open_two_sources(&quick, &slow);
+    pfl_kit_consumer_open(&cloner, &kit);
+    id = pfl_kit_client_call(&cloner, KIT_CLONE, (struct pfl_kit_args){.number1 = 1});
+    (void)pfl_kit_producer_expect(&quick, KIT_CMD_FLUSH, &flush_id);
+    pfl_kit_producer_ack(&quick, flush_id);
+    pfl_port_kit_pass_ms(&kit, 5000);
+    reply = pfl_kit_client_expect(&cloner, id, true, false);
+    pfl_kit_reply_free(&reply);
+    expect_slow_source(&cloner, "kit.slow", "kit.quick");
+    pfl_kit_client_close(&cloner);
+    pfl_kit_client_close(&quick);
+    pfl_kit_client_close(&slow);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -564,6 +663,8 @@ int main(void)
         TEST(a_session_name_is_unique_until_it_is_freed),
         TEST(a_semaphore_admits_as_many_as_the_strictest_allows),
         TEST(the_config_in_the_trace_is_the_consumers_byte_for_byte),
+        TEST(the_flush_at_the_end_that_fails_names_who_was_slow_and_nobody_else),
+        TEST(the_flush_of_a_clone_that_fails_names_who_was_slow_and_nobody_else),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -319,6 +319,20 @@ static void ids_that_no_reader_sees_and_broken_ends_are_passed_over(void **state
                packet);
 }
 
+static void a_program_of_a_byte_or_none_is_cut_and_does_nothing(void **state)
+{
+    static const uint8_t byte[] = {0x0a};
+    struct pfl_vm *vm = NULL;
+
+    (void)state;
+    for (size_t len = 0; len <= 1; len++) {
+        assert_int_equal(pfl_vm_new(pfl_span_of(byte, len), 1000, &vm), 0);
+        assert_int_equal(pfl_vm_get_program(vm).len, len);
+        pfl_vm_free(vm);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +356,7 @@ int main(void)
         cmocka_unit_test(a_number_of_the_state_can_be_a_key),
         cmocka_unit_test(a_long_message_has_a_length_of_four_bytes),
         cmocka_unit_test(ids_that_no_reader_sees_and_broken_ends_are_passed_over),
+        cmocka_unit_test(a_program_of_a_byte_or_none_is_cut_and_does_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

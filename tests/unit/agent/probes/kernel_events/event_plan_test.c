@@ -291,6 +291,36 @@ static void addresses_of_text_are_looked_up(void **state)
     pfl_printk_formats_fini(&printk);
 }
 
+/* The table's words are whole names: "pid" is neither in "parent_pid=2" nor in "pid_ns=". */
+static void a_field_whose_name_is_part_of_a_known_one_is_left_out(void **state)
+{
+    static const char text[] =
+        "name: sched_process_fork\nID: 300\nformat:\n"
+        "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+        "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+        "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n"
+        "\tfield:int pid;\toffset:8;\tsize:4;\tsigned:1;\n"
+        "\tfield:int child;\toffset:12;\tsize:4;\tsigned:1;\n"
+        "\tfield:int child_pid;\toffset:16;\tsize:4;\tsigned:1;\n";
+    static const uint32_t parent_path[] = {2, 239, 2, 0};
+    static const uint32_t child_path[] = {2, 239, 4, 0};
+    static struct pfl_trace_format format;
+    struct pfl_event_plan *plan;
+    uint8_t record[20] = {[8] = 5, [12] = 6, [16] = 7};
+    uint8_t room[4096];
+    struct pfl_field f;
+    struct pfl_span out;
+
+    (void)state;
+    assert_int_equal(pfl_trace_format_parse(pfl_span_of(text, sizeof(text) - 1), &format), 0);
+    assert_int_equal(pfl_event_plan_new("sched", &format, NULL, &plan), 0);
+    out = encode(plan, record, sizeof(record), room);
+    assert_false(kit_find(out, parent_path, &f));
+    assert_true(kit_find(out, child_path, &f));
+    assert_int_equal(f.value, 7);
+    pfl_event_plan_free(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +336,7 @@ int main(void)
                                         kit_setup, kit_teardown),
         cmocka_unit_test(addresses_become_numbers_that_tell_equal_from_different),
         cmocka_unit_test(addresses_of_text_are_looked_up),
+        cmocka_unit_test(a_field_whose_name_is_part_of_a_known_one_is_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -165,6 +166,26 @@ static void pid_set_tells_each_pid_once(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void without_a_start_in_stat_no_start_is_written(void **state)
+{
+    static const uint32_t start[] = {1, 7, 0};
+    static const char *const cut[] = {"", "41 (a", "41 (a) S 7",
+                                      "41 (a) S 7 1 1 0 -1 1 2 3 4 5 600 700 0 0 20 0 1 0",
+                                      "41 (a) S 7 1 1 0 -1 1 2 3 4 5 600 700 0 0 20 0 1 0 0 9"};
+    struct pfl_probe_message m;
+    struct pfl_field f;
+
+    (void)state;
+    pfl_probe_message_init(&m, 65536);
+    for (size_t i = 0; i < sizeof(cut) / sizeof(cut[0]); i++) {
+        pfl_proc_tree_add_process(&m, TEXT(status), TEXT("x"), pfl_span_of(cut[i], strlen(cut[i])));
+        assert_false(m.failed);
+        assert_false(kit_find(pfl_buf_get(&m.buf), start, &f));
+        pfl_probe_message_clear(&m);
+    }
+    pfl_probe_message_fini(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +196,7 @@ int main(void)
         cmocka_unit_test(texts_cut_at_every_length_do_no_harm),
         cmocka_unit_test(config_is_read_and_bounded),
         cmocka_unit_test(pid_set_tells_each_pid_once),
+        cmocka_unit_test(without_a_start_in_stat_no_start_is_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
