@@ -70,7 +70,8 @@ struct pfl_host_recording_conf {
                       struct pfl_host_recording *host_recording); /* after each change of state */
     /* Its clock was measured again while streaming: clock_after is fresh. May be NULL. */
     void (*on_clock)(void *user, struct pfl_host_recording *host_recording);
-    /* While READING or streamed; as pfl_packet_cb. A negative return fails this host. */
+    /* While READING or streamed; as pfl_packet_cb. A negative return fails this host. What a packet
+     * holds compressed is charged from inside (pfl_host_recording_charge). */
     int (*on_packet)(void *user, struct pfl_host_recording *host_recording,
                      const struct iovec *slices, int slices_len, size_t bytes);
     /* The same for a run of packets; *ret_bytes: the bytes of all its packets. */
@@ -131,6 +132,10 @@ void pfl_host_recording_read(struct pfl_host_recording *self); /* in STOPPED */
 void pfl_host_recording_stream(struct pfl_host_recording *self);
 /* While RECORDING, not streamed: updates the host's counters in the report, a little later. */
 void pfl_host_recording_ask_losses(struct pfl_host_recording *self);
+/* In on_packet and on_run: the host sent these, too, compressed. PFL_ELIMIT: more than it may;
+ * return that. */
+PFL_MUST_USE int pfl_host_recording_charge(struct pfl_host_recording *self, uint64_t packets,
+                                           uint64_t bytes);
 /* Call often while READING, as one of `hosts` that are read: one that sends too little fails,
  * unless it is disconnected or held back. */
 void pfl_host_recording_pace(struct pfl_host_recording *self, size_t hosts);

@@ -298,17 +298,17 @@ static int on_freed(void *user, const struct pfl_rpc_reply *reply)
     return 0;
 }
 
-static int take_budget(struct pfl_host_recording *h, uint64_t packets, uint64_t bytes)
+int pfl_host_recording_charge(struct pfl_host_recording *self, uint64_t packets, uint64_t bytes)
 {
-    h->has_spent_budget = !pfl_read_budget_take(&h->budget, packets, bytes);
-    return h->has_spent_budget ? PFL_ELIMIT : 0;
+    self->has_spent_budget = !pfl_read_budget_take(&self->budget, packets, bytes);
+    return self->has_spent_budget ? PFL_ELIMIT : 0;
 }
 
 static int on_scanned(void *user, const struct iovec *slices, int slices_len, size_t bytes)
 {
     struct pfl_host_recording *h = user;
 
-    if (take_budget(h, 1, bytes) != 0)
+    if (pfl_host_recording_charge(h, 1, bytes) != 0)
         return PFL_ELIMIT;
     h->report.bytes_read += bytes;
     return h->conf.on_packet(h->conf.user, h, slices, slices_len, bytes);
@@ -329,7 +329,7 @@ static int on_scanned_run(void *user, const struct pfl_packet_run *run)
     struct pfl_host_recording *h = user;
     uint64_t packets = count_packets(run);
     uint64_t bytes = run->rest.len + run->times.len + packets * run->tail.len;
-    int rc = take_budget(h, packets, bytes);
+    int rc = pfl_host_recording_charge(h, packets, bytes);
 
     if (rc != 0)
         return rc;

@@ -9,10 +9,12 @@
  *
  *     room   [0A len][... fields ...][10: sequence][98: machine]
  *
- * Failures: a packet that is no protobuf message, that is compressed, or that has too many trusted
- * fields is counted and left out, because one bad packet would make the whole file unreadable. A
- * host with too many ids fails (PFL_ELIMIT). Ownership: hosts, their maps and the scratch buffer
- * belong to the merge; the room to the sink.
+ * A compressed packet is decoded as a whole, and then the packets in it are merged, one by one.
+ *
+ * Failures: a packet that is no protobuf message, that cannot be decoded, or that has too many
+ * trusted fields is counted and left out, because one bad packet would make the whole file
+ * unreadable. A host with too many ids fails (PFL_ELIMIT). Ownership: hosts, their maps and the
+ * buffers belong to the merge; the room to the sink. Limits: PFL_MERGE_DECODED_MAX_BYTES.
  */
 #include "consumer/merge/merge.h"
 
@@ -50,8 +52,14 @@ int pfl_merge_new(const struct pfl_merge_sink *sink, const struct pfl_hash_key *
     m->next_sequence = PFL_MERGE_OWN_SEQUENCE + 1;
     m->next_machine = 1;
     pfl_buf_init(&m->scratch, SCRATCH_MAX);
+    pfl_buf_init(&m->decoded, PFL_MERGE_DECODED_MAX_BYTES);
     *ret_merge = m;
     return 0;
+}
+
+int pfl_merge_decode(struct pfl_merge *self)
+{
+    return self->decoder != NULL ? 0 : pfl_compressed_decoder_new(&self->decoder);
 }
 
 static void fini_host(struct pfl_merge_host *h)
@@ -71,6 +79,8 @@ void pfl_merge_free(struct pfl_merge *self)
         fini_host(&self->hosts[i]);
     pfl_interned_fini(&self->interned);
     pfl_buf_fini(&self->scratch);
+    pfl_buf_fini(&self->decoded);
+    pfl_compressed_decoder_free(self->decoder);
     pfl_mem_free(self);
 }
 
@@ -340,6 +350,45 @@ static int emit_special(struct pfl_merge *self, struct pfl_merge_host *h, const 
     return rc;
 }
 
+/* ---- compressed packets ---- */
+
+/* Into self->decoded. */
+static int decode(struct pfl_merge *self, struct pfl_merge_host *h, struct pfl_span packet)
+{
+    uint64_t before = pfl_compressed_get_work_bytes(self->decoder);
+    struct pfl_field f;
+    int rc = pfl_compressed_find(packet, &f)
+                 ? pfl_compressed_decode(self->decoder, &f, &self->decoded)
+                 : PFL_EPARSE;
+
+    if (rc == 0 || rc == PFL_ENOMEM)
+        return rc;
+    h->stats.refused_packets++;
+    h->stats.decoded_bytes += pfl_compressed_get_work_bytes(self->decoder) - before;
+    return 0;
+}
+
+static int decode_packet(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p)
+{
+    uint8_t *joined;
+    uint8_t *end;
+    int rc;
+
+    if (p->slices_len == 1)
+        return decode(self, h, pfl_span_of(p->slices->iov_base, p->bytes));
+    joined = pfl_mem_alloc(p->bytes);
+    if (joined == NULL)
+        return PFL_ENOMEM;
+    end = joined;
+    for (int i = 0; i < p->slices_len; i++)
+        end = put(end, p->slices[i].iov_base, p->slices[i].iov_len);
+    rc = decode(self, h, pfl_span_of(joined, p->bytes));
+    pfl_mem_free(joined);
+    return rc;
+}
+
+/* ---- any packet ---- */
+
 /* The packet was walked. */
 static int merge_viewed(struct pfl_merge *self, struct pfl_merge_host *h, struct packet *p)
 {
@@ -349,10 +398,13 @@ static int merge_viewed(struct pfl_merge *self, struct pfl_merge_host *h, struct
     int rc = 0;
 
     /* No service puts two of them into one packet: the second would not be rewritten. */
-    if (p->view.has_two_special || p->view.is_compressed) {
+    if (p->view.has_two_special ||
+        (p->view.is_compressed && (self->decoder == NULL || self->is_decoded))) {
         h->stats.refused_packets++;
         return 0;
     }
+    if (p->view.is_compressed)
+        return decode_packet(self, h, p);
     if (p->view.has_sequence)
         rc = pfl_merge_map_sequence(self, h, p->view.sequence, &sequence, &is_first);
     if (rc == 0)
@@ -449,10 +501,9 @@ static int merge_usual(struct pfl_merge *self, struct pfl_merge_host *h, const s
     return 0;
 }
 
-int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
+static int merge_one(struct pfl_merge *self, struct pfl_merge_host *h, const struct iovec *slices,
                      int slices_len, size_t bytes)
 {
-    struct pfl_merge_host *h = &self->hosts[host];
     struct packet p;
     int rc = 0;
 
@@ -471,6 +522,37 @@ int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *sl
     else
         h->stats.refused_packets++;
     return rc == 0 && h->tail.is_new ? learn_tail(self, h) : rc;
+}
+
+static int merge_decoded(struct pfl_merge *self, struct pfl_merge_host *h)
+{
+    struct pfl_reader r = pfl_reader_of(pfl_buf_get(&self->decoded));
+    struct pfl_field f;
+    int rc = 0;
+
+    h->stats.decoded_bytes += self->decoded.len;
+    self->is_decoded = true;
+    while (rc == 0 && pfl_reader_field(&r, &f)) {
+        struct iovec slice = {(void *)(uintptr_t)f.bytes.data, f.bytes.len};
+
+        if (f.id != PFL_TRACE_PACKET_TAG >> 3 || f.type != PFL_WIRE_BYTES)
+            continue;
+        h->stats.decoded_packets++;
+        rc = merge_one(self, h, &slice, 1, f.bytes.len);
+    }
+    h->stats.refused_packets += r.failed;
+    self->is_decoded = false;
+    pfl_buf_clear(&self->decoded);
+    return rc;
+}
+
+int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
+                     int slices_len, size_t bytes)
+{
+    struct pfl_merge_host *h = &self->hosts[host];
+    int rc = merge_one(self, h, slices, slices_len, bytes);
+
+    return rc == 0 && self->decoded.len != 0 ? merge_decoded(self, h) : rc;
 }
 
 uint64_t pfl_merge_get_packets(const struct pfl_merge *self)

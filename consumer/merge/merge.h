@@ -21,6 +21,8 @@
 #define PFL_MERGE_MAX_SEQUENCES (1u << 20) /* per host */
 #define PFL_MERGE_MAX_MACHINES  256u       /* behind one host's service */
 #define PFL_MERGE_MAX_POINTS    256u       /* clock points per host */
+/* What one packet holds compressed. */
+#define PFL_MERGE_DECODED_MAX_BYTES PFL_PACKET_MAX_BYTES
 
 struct pfl_merge;
 
@@ -62,9 +64,13 @@ struct pfl_merge_host_conf {
 struct pfl_merge_stats {
     uint64_t packets;         /* written to the file, preamble excluded */
     uint64_t bytes;           /* of the file, preamble excluded */
-    uint64_t refused_packets; /* malformed, compressed or impossible: not written */
-    uint64_t loss_marks;      /* packets before which something was lost */
-    uint32_t loss_reasons;    /* all DataLossReason bits seen */
+    uint64_t refused_packets; /* malformed, impossible, or compressed and not to be decoded */
+    /* Packets that came in compressed ones, and their bytes; of a compressed packet that is refused
+     * the bytes that the attempt took. */
+    uint64_t decoded_packets;
+    uint64_t decoded_bytes;
+    uint64_t loss_marks;   /* packets before which something was lost */
+    uint32_t loss_reasons; /* all DataLossReason bits seen */
     uint32_t sequences;
     /* Packets whose interned data is missing, so that readers skip them. */
     struct pfl_interned_counts unreadable;
@@ -77,6 +83,10 @@ struct pfl_merge_stats {
 PFL_MUST_USE int pfl_merge_new(const struct pfl_merge_sink *sink,
                                const struct pfl_hash_key *hash_key, struct pfl_merge **ret_merge);
 void pfl_merge_free(struct pfl_merge *self); /* NULL is legal */
+
+/* From then on the packets in compressed ones (proto/compressed.h) are merged; without it
+ * compressed packets are refused, as one inside another is always. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_merge_decode(struct pfl_merge *self);
 
 /* Before pfl_merge_begin, or with pfl_merge_join after it. PFL_ELIMIT, PFL_ENOMEM, PFL_EINVAL (a
  * second reference, too many points, a machine of no host).

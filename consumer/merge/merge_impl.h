@@ -9,6 +9,7 @@
 #include "consumer/merge/kept_packets.h"
 #include "consumer/merge/merge.h"
 #include "consumer/merge/packet_view.h"
+#include "proto/compressed.h"
 #include "proto/packet_run.h"
 
 #define PFL_TRACE_PACKET_TAG   0x0au /* Trace.packet, length-delimited */
@@ -58,6 +59,9 @@ struct pfl_merge {
     uint32_t next_machine;
     struct pfl_interned interned;
     struct pfl_buf scratch;
+    struct pfl_compressed_decoder *decoder; /* owned; NULL: nothing is decoded */
+    struct pfl_buf decoded;                 /* of the packet in progress; else empty */
+    bool is_decoded;                        /* the packet in progress is one of these */
 };
 
 /* A packet that contains ids or clocks deeper inside. */

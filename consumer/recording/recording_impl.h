@@ -13,6 +13,8 @@ struct pfl_recording_member {
     struct pfl_host_recording *recording; /* owned */
     enum pfl_host_recording_state state;  /* as it is counted in `in` */
     size_t merge_index;
+    uint64_t charged_packets; /* of those that came compressed */
+    uint64_t charged_bytes;
     bool is_merged;
     bool has_line;
     struct pfl_clock_line line; /* relative to the operator's clock */

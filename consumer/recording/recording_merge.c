@@ -128,6 +128,8 @@ int pfl_recording_begin_merge(struct pfl_recording *self)
 
     if (getrandom(&key, sizeof(key), 0) == (ssize_t)sizeof(key))
         rc = pfl_merge_new(&sink, &key, &self->merge);
+    if (rc == 0)
+        rc = pfl_merge_decode(self->merge);
     if (rc == 0 && pfl_trace_files_rotation_is_wanted(&self->conf.rotation))
         pfl_merge_keep_state(self->merge);
     self->merge_from_ns = (int64_t)self->run_began_ns;
@@ -172,6 +174,20 @@ static void hold_back(struct pfl_recording *r)
         pfl_host_recording_pause(r->hosts[i].recording);
 }
 
+/* What came compressed since the last call. */
+static int charge_decoded(struct pfl_recording_member *m)
+{
+    const struct pfl_merge_stats *stats = pfl_merge_get_stats(m->owner->merge, m->merge_index);
+    uint64_t packets = stats->decoded_packets - m->charged_packets;
+    uint64_t bytes = stats->decoded_bytes - m->charged_bytes;
+
+    if (bytes == 0)
+        return 0;
+    m->charged_packets += packets;
+    m->charged_bytes += bytes;
+    return pfl_host_recording_charge(m->recording, packets, bytes);
+}
+
 int pfl_recording_on_packet(void *user, struct pfl_host_recording *host_recording,
                             const struct iovec *slices, int slices_len, size_t bytes)
 {
@@ -184,7 +200,7 @@ int pfl_recording_on_packet(void *user, struct pfl_host_recording *host_recordin
         return 0;
     rc = pfl_merge_packet(r->merge, m->merge_index, slices, slices_len, bytes);
     hold_back(r);
-    return rc;
+    return rc == 0 ? charge_decoded(m) : rc;
 }
 
 int pfl_recording_on_run(void *user, struct pfl_host_recording *host_recording,
@@ -199,7 +215,7 @@ int pfl_recording_on_run(void *user, struct pfl_host_recording *host_recording,
         return 0;
     rc = pfl_merge_run(r->merge, m->merge_index, run, ret_bytes);
     hold_back(r);
-    return rc;
+    return rc == 0 ? charge_decoded(m) : rc;
 }
 
 /* ---- streamed ---- */

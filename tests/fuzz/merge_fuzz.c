@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replies of two hosts' read-outs through scanner and merge. Input: [host u8][len u16][reply] *.
- * Whatever hosts send, the file is a sequence of whole packets that each can be walked, none of
- * them compressed, and hosts' sequences never meet.
+ * Whatever hosts send, compressed or not, the file is a sequence of whole packets that each can be
+ * walked, none of them compressed, and hosts' sequences never meet.
  */
 #include "consumer/merge/merge.h"
 
@@ -31,6 +31,8 @@ static struct pfl_buf room;
 static int reserve(void *user, size_t len, uint8_t **ret_room)
 {
     (void)user;
+    if (len > FILE_MAX - file.len) /* the disk is full: few bytes can become many */
+        return PFL_EIO;
     pfl_buf_clear(&room);
     return pfl_buf_reserve(&room, len, ret_room);
 }
@@ -106,7 +108,8 @@ static void open_sides(struct side sides[HOSTS], struct pfl_merge **ret_merge)
     static const struct pfl_clock_point points[] = {{1000, 1000}, {9000, 1000}};
     struct pfl_merge_sink sink = {.reserve = reserve, .commit = commit};
 
-    if (pfl_merge_new(&sink, &(const struct pfl_hash_key){{1, 2}}, ret_merge) != 0)
+    if (pfl_merge_new(&sink, &(const struct pfl_hash_key){{1, 2}}, ret_merge) != 0 ||
+        pfl_merge_decode(*ret_merge) != 0)
         abort();
     for (size_t i = 0; i < HOSTS; i++) {
         struct pfl_merge_host_conf conf = {

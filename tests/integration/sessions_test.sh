@@ -133,6 +133,24 @@ check "who waits for a trigger holds no session, and his session goes with him" 
 check "the session outlives who waited for its trigger" sessions_are 2 'STARTED.*name "armed"'
 check "it can be thrown away" "$P" kill armed "${hosts[@]}"
 
+# --- a service that compresses what it copies, as the stock one does -------------------------------
+PYTHONPATH=$ROOT/tests/support start packing python3 -B "$ROOT/tests/support/compressing_host.py" \
+    "$WORK/packing.sock" "$WORK/one/consumer.sock"
+wait_for 20 test -S "$WORK/packing.sock"
+packing=(--host "packing=unix:$WORK/packing.sock")
+for codec in deflate zstd; do
+    check "a session that $codec compresses runs" python3 -B "$ROOT/tests/support/compressing_host.py" \
+        --session "$codec" "$codec" "$EXAMPLE_SOURCE" "$WORK/one/consumer.sock"
+    hosts=("${packing[@]}")
+    wait_for 20 holds_data "$codec"
+    check "a snapshot of it, compressed by the service, succeeds" \
+        "$P" snapshot "$codec" -o "$WORK/$codec.pftrace" "${packing[@]}"
+    check "and is plain and whole" \
+        $CHECK "$WORK/$codec.pftrace" --disjoint --contiguous --lossless --min-packets 200
+    check "it can be read" "$P" read "$codec" -o "$WORK/$codec-read.pftrace" "${packing[@]}"
+    check "whole" $CHECK "$WORK/$codec-read.pftrace" --disjoint --contiguous --lossless --min-packets 200
+done
+
 # --- the stock service ----------------------------------------------------------------------------
 if [ -x "${PERFETTO_BIN_DIR:-}/traced" ]; then
     mkdir -p "$WORK/stock"

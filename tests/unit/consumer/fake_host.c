@@ -219,6 +219,8 @@ static int on_read(void *user, struct pfl_rpc_request request, struct pfl_span a
             return 0;
         }
     }
+    if (rc == 0 && h->last.len != 0)
+        rc = send_packet(c, request, h->last.data, h->last.len);
     if (rc == 0)
         rc = reply(c, request, PFL_RPC_SUCCESS, "", 0);
     return rc != 0 ? rc : tell_on(c);

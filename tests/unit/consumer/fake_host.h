@@ -6,6 +6,7 @@
 #ifndef PFL_TESTS_CONSUMER_FAKE_HOST_H
 #define PFL_TESTS_CONSUMER_FAKE_HOST_H
 
+#include "base/bytes.h"
 #include "base/io/listener.h"
 
 enum fake_trick {
@@ -34,6 +35,7 @@ struct fake_host {
     int64_t offset_ns;     /* of its boot clock against the real one */
     unsigned packets;      /* that a read-out brings */
     uint64_t packet_bytes; /* of payload in each */
+    struct pfl_span last;  /* a packet that comes behind them; borrowed */
     uint64_t value;        /* of the last one */
     unsigned
         clears_every; /* so often incremental state begins, which all need; 0: they need none */

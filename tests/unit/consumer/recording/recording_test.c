@@ -11,6 +11,9 @@
 
 #include <cmocka.h>
 
+#include <zstd.h>
+
+#include "base/mem.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/recording/recording_world.h"
 
@@ -159,6 +162,66 @@ static void operators_limit_cuts_a_host_short(void **state)
     assert_true(h.report->is_cut_short);
     assert_non_null(strstr(h.report->why, "more than --max-host-mib"));
     assert_true(h.report->bytes_read <= 20000 && h.report->bytes_read > 19000);
+    recording_world_fini(&w);
+}
+
+/* A packet that holds `len` zeros in another one, compressed; in `out`. */
+static struct pfl_span make_compressed(size_t len, uint8_t *out, size_t room)
+{
+    struct pfl_writer packed = pfl_writer_of(out, room);
+    uint8_t *plain = pfl_mem_zalloc(3 * len + 32);
+    uint8_t *inner = plain + len + 8;
+    uint8_t *trace = inner + len + 8;
+    struct pfl_writer w = pfl_writer_of(inner, len + 8);
+    uint8_t frame[512];
+    size_t size;
+
+    pfl_writer_field_bytes(&w, 900, plain, len);
+    size = len + 8 - w.left;
+    w = pfl_writer_of(trace, len + 16);
+    pfl_writer_field_bytes(&w, 1, inner, size);
+    size = ZSTD_compress(frame, sizeof(frame), trace, len + 16 - w.left, 1);
+    assert_false(ZSTD_isError(size) || w.failed);
+    pfl_writer_field_bytes(&packed, 133, frame, size);
+    pfl_mem_free(plain);
+    assert_false(packed.failed);
+    return pfl_span_of(out, room - packed.left);
+}
+
+static void what_a_host_compressed_is_in_the_file(void **state)
+{
+    struct recording_world w;
+    uint8_t packet[512];
+
+    (void)state;
+    recording_world_prepare(&w);
+    w.fakes[1].last = make_compressed(1000, packet, sizeof(packet));
+    recording_world_run(&w);
+    assert_complete(&w, 0);
+    assert_int_equal(recording_world_result(&w, 1).merged.decoded_packets, 1);
+    assert_int_equal(recording_world_result(&w, 1).merged.refused_packets, 0);
+    assert_int_equal(recording_world_count_packets(&w), 2 * PACKETS + 1 + PREAMBLE);
+    recording_world_fini(&w);
+}
+
+static void what_a_host_compressed_counts_as_if_it_were_plain(void **state)
+{
+    struct recording_world w;
+    struct pfl_recording_host h;
+    uint8_t packet[512];
+
+    (void)state;
+    recording_world_prepare(&w);
+    w.read_limit = 20000;
+    w.fakes[0].packets = w.fakes[1].packets = 10;
+    w.fakes[1].last = make_compressed(20000, packet, sizeof(packet));
+    assert_true(w.fakes[1].last.len < 200);
+    recording_world_run(&w);
+    assert_int_equal(recording_world_result(&w, 0).state, PFL_HOST_DONE);
+    h = recording_world_result(&w, 1);
+    assert_int_equal(h.state, PFL_HOST_FAILED);
+    assert_true(h.report->is_cut_short);
+    assert_non_null(strstr(h.report->why, "more than --max-host-mib"));
     recording_world_fini(&w);
 }
 
@@ -326,6 +389,8 @@ int main(void)
         cmocka_unit_test(a_host_that_misbehaves_at_any_step_leaves_the_other_whole),
         cmocka_unit_test(host_that_dies_while_read_leaves_what_it_had_sent),
         cmocka_unit_test(operators_limit_cuts_a_host_short),
+        cmocka_unit_test(what_a_host_compressed_is_in_the_file),
+        cmocka_unit_test(what_a_host_compressed_counts_as_if_it_were_plain),
         cmocka_unit_test(host_without_a_measurable_clock_is_recorded_all_the_same),
         cmocka_unit_test(session_that_ends_by_itself_ends_the_others),
         cmocka_unit_test(too_few_hosts_start_nothing),
