@@ -99,6 +99,9 @@ PICTURES = {
         ("cmd", 1, 0, 2, "room", ["commands, options,", "completion, progress"]),
         ("proxy", 1, 2, 1, "room", ["one host's consumer", "socket, here"]),
         ("ui", 1, 3, 1, "room", ["all hosts as one", "consumer port"]),
+        ("browser", 0, 4, 1, "outside", ["on 127.0.0.1"]),
+        ("web", 1, 4, 1, "room", ["pages"]),
+        ("http", 2, 5, 1, "room", ["requests, forms,", "answers"]),
         ("config", 2, 0, 1, "room", ["trace configs, presets,", "settings"]),
         ("recording", 2, 1, 1, "room", ["coordinates hosts,", "writes the file"]),
         ("host", 2, 2, 2, "room", ["addresses, connections,", "a host's part in", "a recording"]),
@@ -108,7 +111,7 @@ PICTURES = {
         ("hosts", 3, 3, 1, "outside", ["TLS, relay, ssh, UNIX"]),
         ("collector", 2, 4, 1, "room", ["segments of a collector:", "one trace"]),
     ], [("operator", "cmd"), ("Perfetto's tools", "proxy"), ("Perfetto UI", "ui"),
-        ("cmd", "config"), ("cmd", "recording"), ("recording", "merge"),
+        ("browser", "web"), ("web", "http"), ("cmd", "config"), ("cmd", "recording"), ("recording", "merge"),
         ("recording", "host"), ("proxy", "host"), ("ui", "host"), ("host", "clock"),
         ("host", "hosts"), ("cmd", "collector"), ("collector", "merge")]),
     "library": ("producer", ["example", "trigger"], [
