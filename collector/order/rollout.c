@@ -8,6 +8,9 @@
  *     idle --changed--> ready --take--> in turn --give--> idle | waiting | others
  *      ^------no reason---'^-------------- due or changed -----------'
  *
+ * A host that was slow in its last turn is ready in a list of its own (later): others go first, and
+ * such hosts have half of the turns together.
+ *
  * Failures: a table that is full refuses the host; without memory a host stays ready. Ownership:
  * owns the table of orders and the hosts; a host in its turn stays until it is given back. Limits:
  * those of the header.
@@ -29,6 +32,7 @@
 enum place {
     PLACE_IDLE = 0,
     PLACE_READY,
+    PLACE_LATER, /* ready, and slow in its last turn */
     PLACE_WAITING,
     PLACE_LEASED,
     PLACE_TURN,
@@ -48,6 +52,7 @@ struct pfl_rollout_host {
     bool is_changed;             /* during the turn */
     bool is_refreshed;           /* the turn puts all again */
     bool is_lost;                /* waits for a stream: no change ends the wait */
+    bool is_slow;                /* in its last turn */
     bool is_visited;             /* its segments were taken since the last turn */
     uint64_t turn_ms;            /* when the last turn that ended well did */
     uint64_t refresh_ms;         /* when all is put again; 0: it was not asked yet */
@@ -67,6 +72,7 @@ struct pfl_rollout {
     struct pfl_known_orders orders;
     struct pfl_host_map hosts; /* owned; a list for each place */
     unsigned turns_max;
+    unsigned slow; /* of those in their turns */
     uint64_t ends[PFL_ROLLOUT_LEASED + 1];
 };
 
@@ -120,12 +126,17 @@ static int add(struct pfl_rollout *r, const char *name, struct pfl_rollout_host 
     return 0;
 }
 
+static void move_to_ready(struct pfl_rollout *r, struct pfl_rollout_host *host)
+{
+    move(r, host, host->is_slow ? PLACE_LATER : PLACE_READY);
+}
+
 /* Something about it changed. */
 static void wake(struct pfl_rollout *r, struct pfl_rollout_host *host)
 {
     host->is_changed = true;
     if (host->entry.list == PLACE_IDLE || (host->entry.list == PLACE_WAITING && !host->is_lost))
-        move(r, host, PLACE_READY);
+        move_to_ready(r, host);
 }
 
 static bool has_labels(const struct pfl_rollout_host *host, const struct pfl_rollout_state *state)
@@ -508,7 +519,7 @@ static void wake_due(struct pfl_rollout *r, enum place place, uint64_t now_ms)
         struct pfl_rollout_host *host = host_of(pfl_host_entry_of(it));
 
         if (host->entry.due_ms <= now_ms)
-            move(r, host, PLACE_READY);
+            move_to_ready(r, host);
     }
 }
 
@@ -570,6 +581,31 @@ static void rest_without_turn(struct pfl_rollout *r, struct pfl_rollout_host *ho
     rest(r, host);
 }
 
+static bool may_take_slow(const struct pfl_rollout *r)
+{
+    return r->slow < (r->turns_max + 1) / 2;
+}
+
+static struct pfl_rollout_host *get_first(const struct pfl_rollout *r)
+{
+    struct pfl_host_entry *entry = pfl_host_map_get_first(&r->hosts, PLACE_READY);
+
+    if (entry == NULL && may_take_slow(r))
+        entry = pfl_host_map_get_first(&r->hosts, PLACE_LATER);
+    return host_of(entry);
+}
+
+bool pfl_rollout_is_wanted(const struct pfl_rollout *self, const struct pfl_rollout_host *host)
+{
+    const unsigned *counts = self->hosts.counts;
+    bool is_full = counts[PLACE_TURN] == self->turns_max;
+
+    if (counts[PLACE_LATER] != 0 &&
+        (host->is_slow ? is_full || !may_take_slow(self) : is_full && may_take_slow(self)))
+        return true;
+    return is_full && counts[PLACE_READY] != 0;
+}
+
 struct pfl_rollout_host *pfl_rollout_take(struct pfl_rollout *self,
                                           const struct pfl_rollout_now *now)
 {
@@ -579,7 +615,7 @@ struct pfl_rollout_host *pfl_rollout_take(struct pfl_rollout *self,
     if (self->hosts.counts[PLACE_TURN] == self->turns_max)
         return NULL;
     for (unsigned i = 0; i < PFL_ROLLOUT_CHECKS_MAX; i++) {
-        struct pfl_rollout_host *host = host_of(pfl_host_map_get_first(&self->hosts, PLACE_READY));
+        struct pfl_rollout_host *host = get_first(self);
 
         if (host == NULL)
             return NULL;
@@ -592,6 +628,7 @@ struct pfl_rollout_host *pfl_rollout_take(struct pfl_rollout *self,
         drop_given(host, now->now_unix_ms);
         host->is_changed = host->is_void = host->is_visited = false;
         memcpy(host->turn_claim, host->claim, sizeof(host->turn_claim));
+        self->slow += host->is_slow;
         move(self, host, PLACE_TURN);
         return host;
     }
@@ -629,7 +666,7 @@ static void finish(struct pfl_rollout *r, struct pfl_rollout_host *host,
     else if (result->has_put && !host->is_changed)
         wait(r, host, now_ms + PFL_ROLLOUT_LOOK_MS);
     else if (host->is_changed)
-        move(r, host, PLACE_READY);
+        move_to_ready(r, host);
     else
         rest(r, host);
 }
@@ -639,6 +676,9 @@ void pfl_rollout_give(struct pfl_rollout *self, struct pfl_rollout_host *host,
 {
     assert(host->entry.list == PLACE_TURN);
     self->ends[result->end]++;
+    self->slow -= host->is_slow;
+    if (result->end != PFL_ROLLOUT_LEASED)
+        host->is_slow = result->was_slow;
     if (result->end != PFL_ROLLOUT_DONE)
         host->is_void = host->is_void || host->is_refreshed;
     if (host->entry.relays == 0) {
@@ -663,7 +703,7 @@ uint64_t pfl_rollout_get_next_ms(const struct pfl_rollout *self)
 
     if (self->hosts.counts[PLACE_TURN] == self->turns_max)
         return next_ms; /* the end of a turn comes first */
-    if (self->hosts.counts[PLACE_READY] != 0)
+    if (get_first(self) != NULL)
         return 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         uint64_t due_ms = pfl_host_map_get_due_ms(&self->hosts, places[i]);
@@ -680,7 +720,7 @@ void pfl_rollout_get_figures(const struct pfl_rollout *self,
     *ret_figures = (struct pfl_rollout_figures){
         .orders = self->orders.len,
         .hosts = self->hosts.len,
-        .ready = self->hosts.counts[PLACE_READY],
+        .ready = self->hosts.counts[PLACE_READY] + self->hosts.counts[PLACE_LATER],
         .waiting = self->hosts.counts[PLACE_WAITING],
         .others = self->hosts.counts[PLACE_LEASED],
         .turns = self->hosts.counts[PLACE_TURN],

@@ -119,9 +119,12 @@ struct pfl_rollout_result {
     enum pfl_rollout_end end;
     uint64_t wanted_hash; /* of what the turn was for */
     bool has_put;         /* something: a host that forgets it again is asked less often */
+    bool was_slow;        /* others go first then, and slow hosts have half of the turns */
 };
 void pfl_rollout_give(struct pfl_rollout *self, struct pfl_rollout_host *host,
                       const struct pfl_rollout_result *result, uint64_t now_ms, uint64_t random);
+/* Another host waits for the turn that this one has. */
+bool pfl_rollout_is_wanted(const struct pfl_rollout *self, const struct pfl_rollout_host *host);
 /* When take may have a host without a change or the end of a turn; UINT64_MAX: never. */
 uint64_t pfl_rollout_get_next_ms(const struct pfl_rollout *self);
 

@@ -17,12 +17,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "collector/relay/host_timeout.h"
 #include "proto/unpack.h"
 
 #define TICK_MS         1000u
 #define LISTED_MAX_MS   30000u /* rounds wait so long at most for the relays' lists */
 #define HOST_SILENCE_MS 60000u /* then the turn ends */
 #define TURN_MAX_MS     300000u
+#define SLOW_LOOK_MS    5000u /* a host that is too slow: does another one wait? */
 #define NS_OF_MS        1000000u
 
 struct slot {
@@ -36,7 +38,9 @@ struct slot {
     unsigned relay;
     uint32_t request_id; /* 0: none is under way */
     uint64_t end_ms;     /* of the turn, at the latest */
-    bool is_ready;       /* the stream */
+    uint64_t silent_ms;  /* when the host is silent for too long */
+    struct pfl_host_timeout pace;
+    bool is_ready; /* the stream */
     bool is_running;
     bool is_held; /* the lease */
     int rc;       /* of the work */
@@ -179,6 +183,7 @@ static void on_work_done(struct pfl_work *work)
 static void begin_work(struct slot *s)
 {
     (void)uv_timer_stop(&s->timer);
+    pfl_host_timeout_end(&s->pace, uv_now(s->port->conf.loop), 0);
     s->rc = pfl_worker_submit(s->port->conf.engines->index_worker, &s->work);
     if (s->rc != 0)
         give_result(s);
@@ -200,24 +205,44 @@ static void lose_stream(struct slot *s)
     pfl_rollout_turn_on_lost(s->turn);
 }
 
+static void watch(struct slot *s);
+
 /* Others wait for the slot. */
-static void on_silent(uv_timer_t *timer)
+static void on_late(uv_timer_t *timer)
 {
     struct slot *s = timer->data;
+    uint64_t now_ms = uv_now(s->port->conf.loop);
+    bool is_silent = now_ms >= s->silent_ms;
 
-    pfl_log_warn("host-silent", "host=%s effect=\"the turn ends\"",
+    if (!is_silent && (pfl_host_timeout_get_left_ms(&s->pace, now_ms) != 0 ||
+                       !pfl_rollout_is_wanted(s->port->rollout, s->host))) {
+        watch(s);
+        return;
+    }
+    pfl_log_warn(is_silent ? "host-silent" : "host-slow", "host=%s effect=\"the turn ends\"",
                  pfl_rollout_host_get_name(s->host));
     lose_stream(s);
     run(s);
 }
 
+static void watch(struct slot *s)
+{
+    uint64_t now_ms = uv_now(s->port->conf.loop);
+    uint64_t silent_ms = s->silent_ms > now_ms ? s->silent_ms - now_ms : 0;
+    uint64_t wait_ms = pfl_host_timeout_get_left_ms(&s->pace, now_ms);
+
+    if (wait_ms == 0)
+        wait_ms = SLOW_LOOK_MS;
+    (void)uv_timer_start(&s->timer, on_late, wait_ms < silent_ms ? wait_ms : silent_ms, 0);
+}
+
 static void await(struct slot *s)
 {
     uint64_t now_ms = uv_now(s->port->conf.loop);
-    uint64_t left_ms = s->end_ms > now_ms ? s->end_ms - now_ms : 0;
 
-    (void)uv_timer_start(&s->timer, on_silent,
-                         left_ms < HOST_SILENCE_MS ? left_ms : HOST_SILENCE_MS, 0);
+    pfl_host_timeout_begin(&s->pace, now_ms);
+    s->silent_ms = now_ms + HOST_SILENCE_MS < s->end_ms ? now_ms + HOST_SILENCE_MS : s->end_ms;
+    watch(s);
 }
 
 static void on_ready(void *user)
@@ -256,6 +281,8 @@ static void on_reply(void *user, Perfleet__SpoolReply *reply)
         return;
     }
     s->request_id = 0;
+    pfl_host_timeout_end(&s->pace, uv_now(s->port->conf.loop), 0);
+    s->pace.answers++;
     if (s->step == PFL_ROLLOUT_LIST) {
         pfl_rollout_turn_on_list(s->turn, reply);
     } else {
@@ -350,6 +377,7 @@ static void finish(struct slot *s)
 
     pfl_rollout_turn_get_result(s->turn, &result);
     pfl_rollout_turn_get_figures(s->turn, &figures);
+    result.was_slow = pfl_host_timeout_was_slow(&s->pace, uv_now(p->conf.loop));
     if (!p->is_stopped && result.end != PFL_ROLLOUT_LEASED)
         log_turn(s, &figures);
     p->turns.put += figures.put;
@@ -405,6 +433,7 @@ static int begin_turn(struct slot *s, struct pfl_rollout_host *host)
         return rc;
     s->host = host;
     s->end_ms = uv_now(s->port->conf.loop) + TURN_MAX_MS;
+    s->pace = (struct pfl_host_timeout){.bytes = 0};
     s->relay = pfl_rollout_host_get_relay(host, (unsigned)(make_random() % PFL_RELAYS_MAX));
     run(s);
     return 0;

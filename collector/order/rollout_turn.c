@@ -507,7 +507,8 @@ void pfl_rollout_turn_on_saved(struct pfl_rollout_turn *self, int rc)
 void pfl_rollout_turn_get_result(const struct pfl_rollout_turn *self,
                                  struct pfl_rollout_result *ret_result)
 {
-    *ret_result = (struct pfl_rollout_result){self->end, self->wanted.hash, self->figures.put != 0};
+    *ret_result = (struct pfl_rollout_result){
+        .end = self->end, .wanted_hash = self->wanted.hash, .has_put = self->figures.put != 0};
 }
 
 const char *pfl_rollout_turn_get_why(const struct pfl_rollout_turn *self)

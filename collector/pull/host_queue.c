@@ -8,6 +8,9 @@
  *     idle --segments--> ready --take--> visited --give--> ready | waiting | idle
  *                          ^---------------- due or changed ------'
  *
+ * A host whose last visit was slow is ready in a list of its own (later): others go first, and such
+ * hosts have half of the visits together, so that they hold up each other.
+ *
  * Failures: a table that is full refuses the host. Ownership: the table owns the hosts; a visited
  * host stays until it is given back. Limits: PFL_HOST_MAP_MAX.
  */
@@ -22,6 +25,7 @@
 enum place {
     PLACE_IDLE = 0,
     PLACE_READY,
+    PLACE_LATER, /* ready, and slow */
     PLACE_WAITING,
     PLACE_VISITED,
 };
@@ -31,6 +35,7 @@ struct pfl_queued_host {
     bool is_changed;             /* its spool changed during the visit */
     bool is_stuck;               /* waits after PFL_VISIT_STUCK: a change ends the wait */
     bool is_leased;              /* waits after PFL_VISIT_LEASED */
+    bool is_slow;                /* in its last visit */
     uint64_t segments;
     uint64_t bytes;
     struct pfl_backoff backoff;
@@ -39,6 +44,7 @@ struct pfl_queued_host {
 struct pfl_host_queue {
     struct pfl_host_map hosts; /* owned; a list for each place */
     unsigned visits_max;
+    unsigned slow; /* of the visited ones */
 };
 
 static struct pfl_queued_host *host_of(struct pfl_host_entry *entry)
@@ -100,6 +106,11 @@ static int add(struct pfl_host_queue *t, const char *name, uint64_t now_ms,
     return 0;
 }
 
+static void move_to_ready(struct pfl_host_queue *t, struct pfl_queued_host *host)
+{
+    move(t, host, host->is_slow ? PLACE_LATER : PLACE_READY);
+}
+
 /* Its relays or its spool changed. */
 static void consider(struct pfl_host_queue *t, struct pfl_queued_host *host)
 {
@@ -108,7 +119,7 @@ static void consider(struct pfl_host_queue *t, struct pfl_queued_host *host)
     if (host->entry.relays == 0)
         forget(t, host);
     else if (host->entry.list == PLACE_IDLE && host->segments != 0)
-        move(t, host, PLACE_READY);
+        move_to_ready(t, host);
 }
 
 int pfl_host_queue_set(struct pfl_host_queue *self, const struct pfl_queued_host_state *state,
@@ -138,7 +149,7 @@ int pfl_host_queue_set(struct pfl_host_queue *self, const struct pfl_queued_host
     host->segments = state->segments;
     host->bytes = state->bytes;
     if (host->entry.list == PLACE_WAITING && host->is_stuck && is_changed)
-        move(self, host, PLACE_READY);
+        move_to_ready(self, host);
     consider(self, host);
     return 0;
 }
@@ -176,9 +187,14 @@ static void wake_due(struct pfl_host_queue *t, enum place place, uint64_t now_ms
             host->entry.due_ms = now_ms + PFL_HOST_QUEUE_REVISIT_MS;
             move(t, host, PLACE_IDLE);
         } else {
-            move(t, host, PLACE_READY);
+            move_to_ready(t, host);
         }
     }
+}
+
+static bool may_take_slow(const struct pfl_host_queue *t)
+{
+    return t->slow < (t->visits_max + 1) / 2;
 }
 
 struct pfl_queued_host *pfl_host_queue_take(struct pfl_host_queue *self, uint64_t now_ms)
@@ -188,8 +204,11 @@ struct pfl_queued_host *pfl_host_queue_take(struct pfl_host_queue *self, uint64_
     wake_due(self, PLACE_WAITING, now_ms);
     wake_due(self, PLACE_IDLE, now_ms);
     host = host_of(pfl_host_map_get_first(&self->hosts, PLACE_READY));
+    if (host == NULL && may_take_slow(self))
+        host = host_of(pfl_host_map_get_first(&self->hosts, PLACE_LATER));
     if (host == NULL || self->hosts.counts[PLACE_VISITED] == self->visits_max)
         return NULL;
+    self->slow += host->is_slow;
     move(self, host, PLACE_VISITED);
     host->is_changed = false;
     return host;
@@ -212,10 +231,19 @@ static void rest(struct pfl_host_queue *t, struct pfl_queued_host *host, uint64_
     consider(t, host);
 }
 
+void pfl_host_queue_set_slow(struct pfl_host_queue *self, struct pfl_queued_host *host,
+                             bool is_slow)
+{
+    assert(host->entry.list == PLACE_VISITED);
+    self->slow = self->slow - host->is_slow + is_slow;
+    host->is_slow = is_slow;
+}
+
 void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *host,
                          enum pfl_visit_end end, uint64_t now_ms, uint64_t random)
 {
     assert(host->entry.list == PLACE_VISITED);
+    self->slow -= host->is_slow;
     host->is_stuck = end == PFL_VISIT_STUCK;
     host->is_leased = end == PFL_VISIT_LEASED;
     if (host->entry.relays == 0) {
@@ -224,7 +252,7 @@ void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *ho
         rest(self, host, now_ms);
     } else if (end == PFL_VISIT_MORE) {
         host->backoff.failures = 0;
-        move(self, host, PLACE_READY);
+        move_to_ready(self, host);
     } else if (end == PFL_VISIT_LEASED) {
         host->entry.due_ms = now_ms + PFL_HOST_QUEUE_LEASED_MS + random % PFL_HOST_QUEUE_LEASED_MS;
         move(self, host, PLACE_WAITING);
@@ -233,12 +261,18 @@ void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *ho
     }
 }
 
-bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, uint64_t now_ms)
+bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, const struct pfl_queued_host *host,
+                              uint64_t now_ms)
 {
-    return self->hosts.counts[PLACE_VISITED] == self->visits_max &&
-           (self->hosts.counts[PLACE_READY] != 0 ||
-            pfl_host_map_get_due_ms(&self->hosts, PLACE_WAITING) <= now_ms ||
-            pfl_host_map_get_due_ms(&self->hosts, PLACE_IDLE) <= now_ms);
+    const unsigned *counts = self->hosts.counts;
+    bool is_full = counts[PLACE_VISITED] == self->visits_max;
+
+    if (counts[PLACE_LATER] != 0 &&
+        (host->is_slow ? is_full || !may_take_slow(self) : is_full && may_take_slow(self)))
+        return true;
+    return is_full && (counts[PLACE_READY] != 0 ||
+                       pfl_host_map_get_due_ms(&self->hosts, PLACE_WAITING) <= now_ms ||
+                       pfl_host_map_get_due_ms(&self->hosts, PLACE_IDLE) <= now_ms);
 }
 
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self)
@@ -269,7 +303,7 @@ void pfl_host_queue_get_figures(const struct pfl_host_queue *self,
     struct pfl_host_queue_figures f = {
         .hosts = self->hosts.len,
         .visited = self->hosts.counts[PLACE_VISITED],
-        .ready = self->hosts.counts[PLACE_READY],
+        .ready = self->hosts.counts[PLACE_READY] + self->hosts.counts[PLACE_LATER],
         .waiting = self->hosts.counts[PLACE_WAITING],
     };
 

@@ -8,7 +8,8 @@
  *     while ((host = pfl_host_queue_take(queue, now_ms)) != NULL)               // begin a visit
  *     pfl_host_queue_give(queue, host, PFL_VISIT_DRAINED, now_ms, random);      // its end
  *
- * After a failure the host waits, longer each time, for a random time (tunnel/backoff.h).
+ * After a failure the host waits, longer each time, for a random time (tunnel/backoff.h). A host
+ * that was slow is visited after those that were not, and such hosts have half of the visits.
  */
 #ifndef PFL_COLLECTOR_PULL_HOST_QUEUE_H
 #define PFL_COLLECTOR_PULL_HOST_QUEUE_H
@@ -58,8 +59,12 @@ void pfl_host_queue_forget_relay(struct pfl_host_queue *self, unsigned relay);
 struct pfl_queued_host *pfl_host_queue_take(struct pfl_host_queue *self, uint64_t now_ms);
 void pfl_host_queue_give(struct pfl_host_queue *self, struct pfl_queued_host *host,
                          enum pfl_visit_end end, uint64_t now_ms, uint64_t random);
-/* All visits are taken, and a host would have the next one. */
-bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, uint64_t now_ms);
+/* What its visit shows so far: until the end of the next one. */
+void pfl_host_queue_set_slow(struct pfl_host_queue *self, struct pfl_queued_host *host,
+                             bool is_slow);
+/* Another host waits for the visit that this one has. */
+bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, const struct pfl_queued_host *host,
+                              uint64_t now_ms);
 /* When a host that waits may be taken. UINT64_MAX: none waits, or a visit has to end first. */
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self);
 

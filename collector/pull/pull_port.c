@@ -22,7 +22,7 @@
 #include "base/ulid.h"
 #include "collector/describe/description.h"
 #include "collector/pull/reservation.h"
-#include "collector/pull/visit_timeout.h"
+#include "collector/relay/host_timeout.h"
 #include "proto/tunnel/identity.h"
 #include "proto/unpack.h"
 
@@ -42,7 +42,7 @@ struct slot {
     Perfleet__SpoolReply *reply;     /* owned; the bytes being written are in it */
     struct pfl_store_put *put;       /* owned */
     uv_timer_t timer;
-    struct pfl_visit_timeout pace;
+    struct pfl_host_timeout pace;
     uint64_t silent_ms; /* when the host is silent for too long */
     enum pfl_visit_step step;
     enum pfl_index_reserve reserved;
@@ -233,7 +233,7 @@ static void begin_work(struct slot *s)
     int rc = 0;
 
     (void)uv_timer_stop(&s->timer);
-    pfl_visit_timeout_end(&s->pace, uv_now(s->pull->conf.loop), 0);
+    pfl_host_timeout_end(&s->pace, uv_now(s->pull->conf.loop), 0);
     if (s->step == PFL_VISIT_RESERVE)
         rc = prepare_reserve(s);
     if (s->step == PFL_VISIT_DESCRIBE)
@@ -313,7 +313,8 @@ static void on_reply(void *user, Perfleet__SpoolReply *reply)
     struct slot *s = user;
     uint32_t status = reply->status;
 
-    pfl_visit_timeout_end(&s->pace, uv_now(s->pull->conf.loop), reply->data.len);
+    pfl_host_timeout_end(&s->pace, uv_now(s->pull->conf.loop), reply->data.len);
+    s->pace.answers += status != 0 || !reply->has_more;
     if (reply->id != s->request_id || s->reply != NULL || s->request_id == 0) {
         pfl_proto_free(&reply->base);
         lose_stream(s); /* nothing was asked for */
@@ -431,8 +432,8 @@ static void on_late(uv_timer_t *timer)
 
     if (now_ms >= s->silent_ms)
         give_up(s, "host-silent");
-    else if (pfl_visit_timeout_get_left_ms(&s->pace, now_ms) == 0 &&
-             pfl_host_queue_is_wanted(s->pull->queue, now_ms))
+    else if (pfl_host_timeout_get_left_ms(&s->pace, now_ms) == 0 &&
+             pfl_host_queue_is_wanted(s->pull->queue, s->host, now_ms))
         give_up(s, "host-slow");
     else
         watch(s);
@@ -443,7 +444,7 @@ static void watch(struct slot *s)
 {
     uint64_t now_ms = uv_now(s->pull->conf.loop);
     uint64_t silent_ms = s->silent_ms > now_ms ? s->silent_ms - now_ms : 0;
-    uint64_t wait_ms = pfl_visit_timeout_get_left_ms(&s->pace, now_ms);
+    uint64_t wait_ms = pfl_host_timeout_get_left_ms(&s->pace, now_ms);
 
     if (wait_ms == 0)
         wait_ms = SLOW_LOOK_MS;
@@ -454,7 +455,7 @@ static void await(struct slot *s)
 {
     uint64_t now_ms = uv_now(s->pull->conf.loop);
 
-    pfl_visit_timeout_begin(&s->pace, now_ms);
+    pfl_host_timeout_begin(&s->pace, now_ms);
     s->silent_ms = now_ms + HOST_SILENCE_MS;
     watch(s);
 }
@@ -506,6 +507,9 @@ static void finish(struct slot *s)
     pfl_buf_fini(&s->description);
     pfl_visit_free(s->visit);
     s->visit = NULL;
+    if (end != PFL_VISIT_LEASED && !p->is_stopped)
+        pfl_host_queue_set_slow(p->queue, s->host,
+                                pfl_host_timeout_was_slow(&s->pace, uv_now(p->conf.loop)));
     pfl_host_queue_give(p->queue, s->host, end, uv_now(p->conf.loop), make_random());
     s->host = NULL;
     s->is_running = false;
@@ -585,7 +589,7 @@ static int begin_visit(struct slot *s, struct pfl_queued_host *host)
     s->relay = PFL_RELAYS_MAX - 1;
     s->tries = 0;
     s->request_id = 0;
-    s->pace = (struct pfl_visit_timeout){.bytes = 0};
+    s->pace = (struct pfl_host_timeout){.bytes = 0};
     pfl_buf_init(&s->description, PFL_DESCRIPTION_MAX_BYTES);
     run(s);
     return 0;

@@ -16,7 +16,7 @@
 
 #define PFL_HOST_MAP_MAX     16384u
 #define PFL_HOST_MAP_BUCKETS 4096u
-#define PFL_HOST_MAP_LISTS   5u
+#define PFL_HOST_MAP_LISTS   6u
 #define PFL_HOST_MAP_RELAYS  8u
 
 struct pfl_host_entry {

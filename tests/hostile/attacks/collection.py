@@ -13,7 +13,7 @@ from fleet import wait_until
 from world import Failed
 
 ATTACKS = ["no_right", "false_claims", "odd_names", "spool_flood", "trigger_flood", "thousand_streams",
-           "silent_host", "slow_host", "all_streams"]
+           "silent_host", "silent_hosts", "slow_host", "all_streams"]
 SPOOL, COLLECTOR = "perfleet-spool", "perfleet-collector"
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -340,6 +340,41 @@ def slow_host(build):
                 return net.judge("the other host waited for %d bytes; " % given)
             if got:
                 mal.reply(got[0], got[1], *([field(3, 503)] if got[2] == LIST_SEGMENTS else []))
+
+
+def accept_streams(peer):
+    """Takes what a collector asks for, and never answers."""
+    got = peer.read(0.01)
+    if got and got[0] == HEADERS and field_of(got[3], ":protocol") is not None:
+        peer.send(frame(HEADERS, END_HEADERS, got[2], b"\x88\x00\x0dperfleet-role\x07collect"))
+
+
+def silent_hosts(build):
+    """hosts that never answer have a visit for some seconds each, and then no more than half of the visits"""
+    report = {**HELLO, "/v1/events": (b'{"kind":"spool","segments":9,"bytes":900,"orders":"0000000000000000"}\n', False)}
+    names = ["s%d" % i for i in range(6)]
+    with Collection(build) as net:
+        net.make_hosts([*names, "good"])
+        (net.dir / "store").mkdir()
+        net.start("collector", [net.program("collector", "perfleet-collector"), "--relay", net.relay_address, "--store",
+                                net.dir / "store", "--max-visits", "2", *net.tls("operator-col")])
+        silent = [agent(net.relay_address, str(net.keys), "host-" + name) for name in names]
+        for peer in silent:
+            answer_all(peer, report, lambda path: path == "/v1/events")
+        good = Spool(agent(net.relay_address, str(net.keys), "host-good"))
+        answer_all(good.peer, report, lambda path: path == "/v1/events")
+        begin, visits = time.monotonic(), []
+        while len(visits) < 4:
+            if time.monotonic() > begin + 150:
+                raise Failed("the other host is visited after %s s" % visits)
+            for peer in silent:
+                accept_streams(peer)
+            got = good.read()
+            if got and got[2] == LIST_SEGMENTS:
+                visits.append(round(time.monotonic() - begin, 1))
+            if got:
+                good.reply(got[0], got[1], field(3, 503))
+        return net.judge("the other host is visited after %s s; " % visits)
 
 
 def ask_clock(net, eve):

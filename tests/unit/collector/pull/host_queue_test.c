@@ -58,6 +58,11 @@ static struct pfl_queued_host *take(const char *name, uint64_t now_ms)
     return host;
 }
 
+static bool is_wanted(const struct pfl_queued_host *host, uint64_t now_ms)
+{
+    return pfl_host_queue_is_wanted(queue, host, now_ms);
+}
+
 static void a_visit_is_wanted_while_a_host_waits_and_all_are_taken(void **state)
 {
     struct pfl_queued_host *a;
@@ -67,19 +72,61 @@ static void a_visit_is_wanted_while_a_host_waits_and_all_are_taken(void **state)
     set("a", 1);
     set("b", 1);
     set("c", 1);
-    assert_false(pfl_host_queue_is_wanted(queue, 0)); /* there is room */
     a = take("a", 0);
+    assert_false(is_wanted(a, 0)); /* there is room */
     b = take("b", 0);
-    assert_true(pfl_host_queue_is_wanted(queue, 0));
+    assert_true(is_wanted(a, 0));
     leave("c", 0);
-    assert_false(pfl_host_queue_is_wanted(queue, 0));
+    assert_false(is_wanted(b, 0));
     pfl_host_queue_give(queue, a, PFL_VISIT_LOST, 0, UINT64_MAX / 2);
     set("d", 1);
     a = take("d", 0);
-    assert_false(pfl_host_queue_is_wanted(queue, 0));
-    assert_true(pfl_host_queue_is_wanted(queue, PFL_HOST_QUEUE_WAIT_MAX_MS)); /* a's wait is over */
+    assert_false(is_wanted(a, 0));
+    assert_true(is_wanted(a, PFL_HOST_QUEUE_WAIT_MAX_MS)); /* a's wait is over */
     pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, 0, 0);
     pfl_host_queue_give(queue, b, PFL_VISIT_DRAINED, 0, 0);
+}
+
+static void give_slow(struct pfl_queued_host *host, enum pfl_visit_end end)
+{
+    pfl_host_queue_set_slow(queue, host, true);
+    pfl_host_queue_give(queue, host, end, 0, 0);
+}
+
+/* Of two visits they have one. */
+static void slow_hosts_come_later_and_have_half_of_the_visits(void **state)
+{
+    struct pfl_queued_host *slow[3];
+    struct pfl_queued_host *good;
+    static const char *const names[] = {"s0", "s1", "s2"};
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        set(names[i], 1);
+        give_slow(take(names[i], 0), PFL_VISIT_MORE);
+    }
+    slow[0] = take("s0", 0);
+    take(NULL, 0); /* there is room, but not for another slow one */
+    assert_true(is_wanted(slow[0], 0));
+    set("good", 1);
+    good = take("good", 0);
+    assert_false(is_wanted(good, 0)); /* its visit is for no slow host */
+    pfl_host_queue_give(queue, good, PFL_VISIT_MORE, 0, 0);
+    good = take("good", 0); /* before s1, which waits for longer */
+    assert_true(is_wanted(slow[0], 0));
+    set("other", 1);
+    assert_true(is_wanted(good, 0));
+    give_slow(slow[0], PFL_VISIT_LOST);
+    slow[1] = take("other", 0);
+    take(NULL, 0);
+    pfl_host_queue_give(queue, slow[1], PFL_VISIT_DRAINED, 0, 0);
+    slow[1] = take("s1", 0);
+    pfl_host_queue_set_slow(queue, slow[1], false); /* it is not any more */
+    slow[2] = NULL;
+    pfl_host_queue_give(queue, good, PFL_VISIT_DRAINED, 0, 0);
+    slow[2] = take("s2", 0);
+    pfl_host_queue_give(queue, slow[1], PFL_VISIT_DRAINED, 0, 0);
+    pfl_host_queue_give(queue, slow[2], PFL_VISIT_DRAINED, 0, 0);
 }
 
 static void hosts_take_turns_and_visits_are_bounded(void **state)
@@ -293,6 +340,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hosts_take_turns_and_visits_are_bounded, setup, teardown),
+        cmocka_unit_test_setup_teardown(slow_hosts_come_later_and_have_half_of_the_visits, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_visit_is_wanted_while_a_host_waits_and_all_are_taken,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(while_all_visits_are_under_way_nothing_is_due, setup,
