@@ -413,6 +413,181 @@ static void files_of_a_rotation_are_named(void **state)
     assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_ABORT);
 }
 
+/* All of a summary's text. */
+static void expect_text(const struct pfl_summary *s, const char *text)
+{
+    struct pfl_buf out;
+
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_summary_text(s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_string_equal((const char *)pfl_buf_get(&out).data, text);
+    pfl_buf_fini(&out);
+}
+
+static void whatever_there_is_to_say_of_a_host_is_said_once_and_in_this_order(void **state)
+{
+    struct pfl_summary_host host = good_host;
+    struct pfl_summary s = summary_of(&host, 1);
+
+    (void)state;
+    host.trigger = "oom";
+    host.is_reference = false;
+    host.has_offset = true;
+    host.offset_ns = -2500000000;
+    host.error_ns = 1000;
+    host.drift_ns = 1500;
+    host.losses.chunks_overwritten = 4;
+    host.losses.invalid_packets = 1;
+    host.loss_marks = 2;
+    host.refused_packets = 3;
+    host.unreadable.skipped = 5;
+    host.unreadable.recovered = 6;
+    host.resumes = 7;
+    host.fate = PFL_SESSION_NOT_REMOVED;
+    s.session = "night";
+    expect_text(&s,
+                "host a raised trigger oom\n"
+                "host a: 10 packets, 1000 bytes, losses 13, clock -2.500000 s +- 0.000001 s, "
+                "drifting +1.5 us\n"
+                "  lost: 4 chunks overwritten (the buffer is too small for a ring)\n"
+                "  lost: 1 malformed packets from producers\n"
+                "  lost: 2 gaps marked by the packets after them\n"
+                "  lost: 3 packets that are malformed or compressed\n"
+                "  lost: 5 packets that refer to interned data (names) which was overwritten: add "
+                "incremental_state_config { clear_period_ms: 5000 } to the config\n"
+                "  note: 6 packets before the first whole interned data (names) of their sequences "
+                "are skipped by readers\n"
+                "  note: its connection was lost and resumed 7 times\n"
+                "  note: session night was read, and still exists: perfleet kill\n"
+                "trace x.pftrace: 2000 bytes, 1 of 1 hosts\n");
+    s.is_ring = true;
+    host = good_host;
+    host.losses.chunks_overwritten = 4;
+    host.losses.flushes_failed = 1;
+    host.loss_marks = 2;
+    expect_text(&s, "host a: 10 packets, 1000 bytes, losses 1, clock reference\n"
+                    "  note: 4 chunks overwritten, as a full ring does\n"
+                    "  lost: 1 flushes not answered in time\n"
+                    "trace x.pftrace: 2000 bytes, 1 of 1 hosts\n");
+    host.losses.chunks_overwritten = 0;
+    expect_text(&s, "host a: 10 packets, 1000 bytes, losses 2, clock reference\n"
+                    "  lost: 1 flushes not answered in time\n"
+                    "  lost: 2 gaps marked by the packets after them\n"
+                    "trace x.pftrace: 2000 bytes, 1 of 1 hosts\n");
+    pfl_sweep_assert_no_leak();
+}
+
+static void hosts_without_data_counters_or_a_clock_say_so(void **state)
+{
+    struct pfl_summary_host hosts[] = {good_host, good_host, good_host};
+    struct pfl_summary s = summary_of(hosts, 3);
+
+    (void)state;
+    hosts[0].is_empty = true;
+    hosts[0].has_losses = false;
+    hosts[0].loss_marks = 1;
+    hosts[1].name = "";
+    hosts[1].is_reference = false;
+    hosts[1].is_empty = true;
+    hosts[1].why = "reading: gone";
+    hosts[2].name = "c";
+    hosts[2].why = "aborted";
+    hosts[2].is_given_up = true;
+    s.why = "aborted";
+    s.is_aborted = true;
+    s.partial = "x.part";
+    expect_text(&s,
+                "host a: 10 packets, 1000 bytes, losses 1, clock reference\n"
+                "  EMPTY: no data source wrote anything there: are their programs running, and the "
+                "names right? See perfleet doctor\n"
+                "  lost: 1 gaps marked by the packets after them\n"
+                "  the service did not report its counters\n"
+                "host unix:/a: 10 packets, 1000 bytes, losses 0, clock not measured: placed by its "
+                "wall clock\n"
+                "  CUT SHORT: reading: gone\n"
+                "host c: 10 packets, 1000 bytes, losses 0, clock reference\n"
+                "given up: aborted\n"
+                "what came is in x.part: 2000 bytes, a readable trace\n"
+                "INCOMPLETE: 1 of 3 complete; not unix:/a (cut short), c (cut short)\n"
+                "trace x.pftrace: 2000 bytes, 3 of 3 hosts, 1.5 s\n");
+    s.is_aborted = false;
+    s.files = 1;
+    s.first_file = "x-1";
+    s.why = "";
+    hosts[0] = hosts[2] = good_host;
+    hosts[1] = (struct pfl_summary_host){.name = "b", .address = "x", .why = "refused"};
+    expect_text(&s, "host a: 10 packets, 1000 bytes, losses 0, clock reference\n"
+                    "host b: FAILED: refused\n"
+                    "host a: 10 packets, 1000 bytes, losses 0, clock reference\n"
+                    "what came of the last file is in x.part, a readable trace\n"
+                    "INCOMPLETE: 2 of 3 complete; not b (missing)\n"
+                    "trace x-1: 1 file, 2000 bytes in all, 2 of 3 hosts, 1.5 s\n");
+    pfl_sweep_assert_no_leak();
+}
+
+static void what_hosts_keep_and_what_did_not_start_is_said(void **state)
+{
+    struct pfl_summary_host hosts[] = {good_host, good_host};
+    struct pfl_summary s = summary_of(hosts, 2);
+
+    (void)state;
+    hosts[0].fate = hosts[1].fate = PFL_SESSION_KEPT;
+    s.kept_session = "s1";
+    expect_text(&s, "host a: 10 packets, 1000 bytes, losses 0, clock reference\n"
+                    "host a: 10 packets, 1000 bytes, losses 0, clock reference\n"
+                    "2 of 2 hosts keep what was not read: perfleet read s1 -o FILE gets it, "
+                    "perfleet kill s1 throws it away\n"
+                    "trace x.pftrace: 2000 bytes, 2 of 2 hosts, 1.5 s\n");
+    s.has_no_source = true;
+    s.why = "no host offers x";
+    expect_text(&s, "not started: no host offers x\n");
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_EMPTY);
+    s.is_disk_low = true;
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_FILE);
+    s.is_aborted = true;
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_EMPTY);
+    s.has_no_source = false;
+    hosts[0].is_merged = hosts[1].is_merged = false;
+    assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_NOTHING);
+}
+
+static void json_has_what_a_host_and_the_whole_have_beyond_numbers(void **state)
+{
+    static const char *const parts[] = {
+        "\"trigger\": \"oom\"",       "\"kept_session\": \"s1\"", "\"empty\": true",
+        "\"clock_reference\": false", "\"clock_offset_ns\": -5",  "\"clock_error_ns\": 6",
+        "\"clock_drift_ns\": 7",      "\"partial\": \"x.part\"",  "\"start_skew_ns\": 8",
+        "\"error\": \"the whole\"",
+    };
+    struct pfl_summary_host host = good_host;
+    struct pfl_summary s = summary_of(&host, 1);
+    struct pfl_buf out;
+
+    (void)state;
+    host.trigger = "oom";
+    host.fate = PFL_SESSION_KEPT;
+    host.is_empty = true;
+    host.is_reference = false;
+    host.has_offset = true;
+    host.offset_ns = -5;
+    host.error_ns = 6;
+    host.drift_ns = 7;
+    s.kept_session = "s1";
+    s.partial = "x.part";
+    s.has_skew = true;
+    s.skew_ns = 8;
+    s.why = "the whole";
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_summary_json(&s, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (strstr((const char *)pfl_buf_get(&out).data, parts[i]) == NULL)
+            fail_msg("%s is not in %s", parts[i], (const char *)pfl_buf_get(&out).data);
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +604,10 @@ int main(void)
         cmocka_unit_test(what_was_read_and_not_written_is_reported),
         cmocka_unit_test(json_carries_exit_code_and_hosts),
         cmocka_unit_test(every_failed_allocation_is_survived),
+        cmocka_unit_test(whatever_there_is_to_say_of_a_host_is_said_once_and_in_this_order),
+        cmocka_unit_test(hosts_without_data_counters_or_a_clock_say_so),
+        cmocka_unit_test(what_hosts_keep_and_what_did_not_start_is_said),
+        cmocka_unit_test(json_has_what_a_host_and_the_whole_have_beyond_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

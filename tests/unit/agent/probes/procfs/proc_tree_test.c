@@ -4,12 +4,14 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "agent/probes/procfs/pid_set.h"
 #include "agent/probes/procfs/proc_text.h"
+#include "perfetto/os_configs.fields.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/agent/probes/ftrace_kit.h"
 
@@ -186,6 +188,73 @@ static void without_a_start_in_stat_no_start_is_written(void **state)
     pfl_probe_message_fini(&m);
 }
 
+static void each_flag_of_a_config_is_its_own(void **state)
+{
+    static const struct {
+        uint8_t field;
+        size_t at;
+    } flags[] = {
+        {PROCESS_STATS_CONFIG__SCAN_ALL_PROCESSES_ON_START,
+         offsetof(struct pfl_process_conf, scan_all_on_start)},
+        {PROCESS_STATS_CONFIG__RECORD_THREAD_NAMES,
+         offsetof(struct pfl_process_conf, record_thread_names)},
+        {PROCESS_STATS_CONFIG__SCAN_SMAPS_ROLLUP,
+         offsetof(struct pfl_process_conf, scan_smaps_rollup)},
+        {PROCESS_STATS_CONFIG__RECORD_PROCESS_AGE, offsetof(struct pfl_process_conf, record_age)},
+        {PROCESS_STATS_CONFIG__RECORD_PROCESS_RUNTIME,
+         offsetof(struct pfl_process_conf, record_runtime)},
+        {PROCESS_STATS_CONFIG__SKIP_MAIN_THREAD_MESSAGE,
+         offsetof(struct pfl_process_conf, skip_main_thread)},
+        {PROCESS_STATS_CONFIG__RESOLVE_PROCESS_FDS, offsetof(struct pfl_process_conf, resolve_fds)},
+        {PROCESS_STATS_CONFIG__RECORD_PROCESS_DMABUF_RSS,
+         offsetof(struct pfl_process_conf, record_dmabuf)},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        struct pfl_process_conf expected;
+        struct pfl_process_conf conf;
+        uint8_t config[2] = {(uint8_t)(flags[i].field << 3), 1};
+
+        memset(&expected, 0, sizeof(expected));
+        *((bool *)(void *)((uint8_t *)&expected + flags[i].at)) = true;
+        pfl_process_conf_parse(pfl_span_of(config, sizeof(config)), &conf);
+        assert_memory_equal(&conf, &expected, sizeof(conf));
+        config[1] = 0;
+        pfl_process_conf_parse(pfl_span_of(config, sizeof(config)), &conf);
+        *((bool *)(void *)((uint8_t *)&expected + flags[i].at)) = false;
+        assert_memory_equal(&conf, &expected, sizeof(conf));
+    }
+}
+
+static struct pfl_process_conf conf_of(uint64_t poll_ms, uint64_t ttl_ms)
+{
+    uint8_t config[32];
+    struct pfl_writer w = pfl_writer_of(config, sizeof(config));
+    struct pfl_process_conf conf;
+
+    pfl_writer_field_varint(&w, PROCESS_STATS_CONFIG__PROC_STATS_POLL_MS, poll_ms);
+    pfl_writer_field_varint(&w, PROCESS_STATS_CONFIG__PROC_STATS_CACHE_TTL_MS, ttl_ms);
+    pfl_process_conf_parse(pfl_span_of(config, sizeof(config) - w.left), &conf);
+    return conf;
+}
+
+static void a_period_is_bounded_and_counters_are_written_again_after_whole_periods(void **state)
+{
+    (void)state;
+    assert_int_equal(conf_of(0, 1000).poll_ms, 0);
+    assert_int_equal(conf_of(0, 1000).cache_ticks, 0);
+    assert_int_equal(conf_of(1, 0).poll_ms, 100);
+    assert_int_equal(conf_of(99, 0).poll_ms, 100);
+    assert_int_equal(conf_of(101, 0).poll_ms, 101);
+    assert_int_equal(conf_of(3600000, 0).poll_ms, 3600000);
+    assert_int_equal(conf_of(3600001, 0).poll_ms, 3600000);
+    assert_int_equal(conf_of(200, 0).cache_ticks, 1);
+    assert_int_equal(conf_of(200, 399).cache_ticks, 1);
+    assert_int_equal(conf_of(200, 400).cache_ticks, 2);
+    assert_int_equal(conf_of(200, UINT64_MAX).cache_ticks, UINT32_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +266,8 @@ int main(void)
         cmocka_unit_test(config_is_read_and_bounded),
         cmocka_unit_test(pid_set_tells_each_pid_once),
         cmocka_unit_test(without_a_start_in_stat_no_start_is_written),
+        cmocka_unit_test(each_flag_of_a_config_is_its_own),
+        cmocka_unit_test(a_period_is_bounded_and_counters_are_written_again_after_whole_periods),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
