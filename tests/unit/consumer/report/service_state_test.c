@@ -163,6 +163,11 @@ static void expect_text(const struct pfl_service_state_host *host,
     assert_int_equal(pfl_service_state_text(host, detail, &out), 0);
     assert_string_equal(text_of(&out), text);
     pfl_buf_fini(&out);
+    for (size_t max = 1; max < strlen(text); max++) {
+        pfl_buf_init(&out, max);
+        assert_int_equal(pfl_service_state_text(host, detail, &out), PFL_ELIMIT);
+        pfl_buf_fini(&out);
+    }
 }
 
 static void what_the_relay_knows_of_a_host_is_a_line_below_it(void **state)

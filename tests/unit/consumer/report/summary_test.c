@@ -413,7 +413,7 @@ static void files_of_a_rotation_are_named(void **state)
     assert_int_equal(pfl_summary_exit(&s), PFL_EXIT_ABORT);
 }
 
-/* All of a summary's text. */
+/* All of a summary's text, which fits whole or not at all. */
 static void expect_text(const struct pfl_summary *s, const char *text)
 {
     struct pfl_buf out;
@@ -423,6 +423,11 @@ static void expect_text(const struct pfl_summary *s, const char *text)
     assert_int_equal(pfl_buf_append(&out, "", 1), 0);
     assert_string_equal((const char *)pfl_buf_get(&out).data, text);
     pfl_buf_fini(&out);
+    for (size_t max = 1; max < strlen(text); max++) {
+        pfl_buf_init(&out, max);
+        assert_int_equal(pfl_summary_text(s, &out), PFL_ELIMIT);
+        pfl_buf_fini(&out);
+    }
 }
 
 static void whatever_there_is_to_say_of_a_host_is_said_once_and_in_this_order(void **state)

@@ -206,6 +206,66 @@ static void sequence_ids_count_from_two_and_stay(void **state)
     pfl_sweep(give_ids, NULL, false);
 }
 
+static struct pfl_data_source *source_of(size_t bytes)
+{
+    static uint8_t descriptor[PFL_PRODUCER_MAX_SOURCE_BYTES];
+    struct pfl_writer w = pfl_writer_of(descriptor, bytes);
+    struct pfl_data_source *source;
+
+    pfl_writer_field_bytes(&w, 1, "n", 1);
+    if (w.left != 0)
+        pfl_writer_field_header(&w, 1000, w.left - 2 - (w.left > 16000 ? 3 : 1));
+    assert_int_equal(pfl_data_source_new(pfl_span_of(descriptor, bytes), &source), 0);
+    return source;
+}
+
+static void sources_are_taken_up_to_their_number(void **state)
+{
+    struct pfl_data_source *source;
+    struct pfl_producer *p;
+
+    (void)state;
+    assert_int_equal(pfl_producer_new(&conf, &p), 0);
+    for (size_t i = 0; i < PFL_PRODUCER_MAX_SOURCES; i++)
+        assert_int_equal(pfl_producer_add_source(p, source_of(3)), 0);
+    assert_int_equal(p->source_bytes, 3 * PFL_PRODUCER_MAX_SOURCES);
+    source = source_of(3);
+    assert_int_equal(pfl_producer_add_source(p, source), PFL_ELIMIT);
+    pfl_producer_remove_source(p, PFL_CONTAINER_OF(p->sources.next, struct pfl_data_source, node));
+    assert_int_equal(p->sources_len, PFL_PRODUCER_MAX_SOURCES - 1);
+    assert_int_equal(p->source_bytes, 3 * PFL_PRODUCER_MAX_SOURCES - 3);
+    assert_int_equal(pfl_producer_add_source(p, source), 0);
+    while (!pfl_list_is_empty(&p->sources))
+        pfl_producer_remove_source(p,
+                                   PFL_CONTAINER_OF(p->sources.next, struct pfl_data_source, node));
+    assert_int_equal(p->source_bytes, 0);
+    pfl_producer_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
+static void sources_are_taken_up_to_their_bytes(void **state)
+{
+    const size_t large = 1u << 20;
+    struct pfl_data_source *source;
+    struct pfl_producer *p;
+
+    (void)state;
+    assert_int_equal(pfl_producer_new(&conf, &p), 0);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pfl_producer_add_source(p, source_of(large)), 0);
+    assert_int_equal(pfl_producer_add_source(p, source_of(large - 100)), 0);
+    source = source_of(101);
+    assert_int_equal(pfl_producer_add_source(p, source), PFL_ELIMIT);
+    pfl_data_source_free(source);
+    assert_int_equal(pfl_producer_add_source(p, source_of(100)), 0);
+    assert_int_equal(p->source_bytes, PFL_PRODUCER_MAX_SOURCE_BYTES);
+    while (!pfl_list_is_empty(&p->sources))
+        pfl_producer_remove_source(p,
+                                   PFL_CONTAINER_OF(p->sources.next, struct pfl_data_source, node));
+    pfl_producer_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +277,8 @@ int main(void)
         cmocka_unit_test(nested_messages_have_minimal_lengths),
         cmocka_unit_test(a_full_message_fails_once_and_stays_failed),
         cmocka_unit_test(sequence_ids_count_from_two_and_stay),
+        cmocka_unit_test(sources_are_taken_up_to_their_number),
+        cmocka_unit_test(sources_are_taken_up_to_their_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

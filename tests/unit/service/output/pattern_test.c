@@ -357,6 +357,25 @@ static void what_stands_behind_a_pattern_costs_nothing(void **state)
     assert_true(pfl_pattern_get_work(span(text)) > PFL_PATTERN_MAX_WORK / 4);
 }
 
+static void an_empty_pattern_is_one_of_a_set_like_others(void **state)
+{
+    static struct pfl_pattern_set set;
+    char why[PFL_PATTERN_WHY_BYTES];
+    struct pfl_pattern *pattern = NULL;
+    struct pfl_pattern *again = NULL;
+    uint64_t credit = 1000;
+
+    (void)state;
+    assert_int_equal(pfl_pattern_set_get(&set, span(""), &pattern, why), 0);
+    assert_non_null(pattern);
+    assert_int_equal(pfl_pattern_match_within(pattern, span(""), &credit), 0);
+    assert_int_equal(pfl_pattern_match_within(pattern, span("x"), &credit), PFL_ENOENT);
+    assert_int_equal(pfl_pattern_set_get(&set, span(""), &again, why), 0);
+    assert_ptr_equal(again, pattern);
+    pfl_pattern_set_fini(&set);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_text_for_which_a_pattern_has_no_meaning_is_not_judged),
         cmocka_unit_test(making_one_survives_each_failed_allocation),
         cmocka_unit_test(what_stands_behind_a_pattern_costs_nothing),
+        cmocka_unit_test(an_empty_pattern_is_one_of_a_set_like_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

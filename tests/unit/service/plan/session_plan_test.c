@@ -304,6 +304,96 @@ static void every_allocation_may_fail(void **state)
     pfl_buf_fini(&buf);
 }
 
+/* A plan's flag by its place. */
+static bool get_flag(const struct pfl_session_plan *p, size_t at)
+{
+    return *(const bool *)(const void *)((const uint8_t *)p + at);
+}
+
+static void each_flag_is_its_own_and_off_unless_it_is_on(void **state)
+{
+#define AT(member)     offsetof(struct pfl_session_plan, member)
+#define BUILTIN(field) "builtin_data_sources { " field ": ", " }"
+    static const struct {
+        const char *before;
+        const char *after;
+        size_t at;
+    } flags[] = {
+        {BUILTIN("disable_clock_snapshotting"), AT(builtin.no_clock_snapshots)},
+        {BUILTIN("disable_trace_config"), AT(builtin.no_trace_config)},
+        {BUILTIN("disable_system_info"), AT(builtin.no_system_info)},
+        {BUILTIN("disable_service_events"), AT(builtin.no_service_events)},
+        {BUILTIN("disable_chunk_usage_histograms"), AT(builtin.no_histograms)},
+        {BUILTIN("prefer_suspend_clock_for_snapshot"), AT(builtin.snapshot_counts_suspend)},
+        {BUILTIN("enable_concurrent_session_events"), AT(builtin.wants_sessions)},
+        {"write_into_file: ", "", AT(file.is_wanted)},
+        {"enable_extra_guardrails: ", "", AT(extra_guardrails)},
+        {"deferred_start: ", "", AT(deferred_start)},
+        {"trace_all_machines: ", "", AT(trace_all_machines)},
+        {"prefer_suspend_clock_for_duration: ", "", AT(duration_counts_suspend)},
+        {"trigger_config { use_clone_snapshot_if_available: ", " }", AT(trigger_clones)},
+    };
+    const size_t len = sizeof(flags) / sizeof(flags[0]);
+
+    (void)state;
+    for (size_t i = 0; i < len; i++) {
+        for (unsigned is_on = 0; is_on < 2; is_on++) {
+            struct pfl_session_plan *p;
+            char text[200];
+
+            (void)snprintf(text, sizeof(text), "%s%s%s", flags[i].before,
+                           is_on != 0 ? "true" : "false", flags[i].after);
+            p = plan_of(text);
+            for (size_t k = 0; k < len; k++)
+                assert_int_equal(get_flag(p, flags[k].at), k == i && is_on != 0);
+            pfl_session_plan_free(p);
+        }
+    }
+}
+
+static void files_rotations_boosts_and_codecs_are_read(void **state)
+{
+    struct pfl_session_plan *p = plan_of(
+        "write_into_file: true file_write_period_ms: 99 max_file_size_bytes: 5000000000"
+        " fflush_post_write: FFLUSH_ENABLED output_path: \"/x\""
+        " perfleet_rotation { max_segment_bytes: 6000000000 segment_period_ms: 8 max_segments: 9 }"
+        " priority_boost { policy: POLICY_SCHED_FIFO priority: 7 }"
+        " lockdown_mode: LOCKDOWN_SET bugreport_score: -3 bugreport_filename: \"b\""
+        " guardrail_overrides { max_tracing_buffer_size_kb: 77 }"
+        " compression { zstd { level: 5 } deflate { } }");
+
+    (void)state;
+    assert_int_equal(p->file.period_ms, PFL_PLAN_FILE_PERIOD_MIN_MS);
+    assert_true(p->file.max_bytes == 5000000000u);
+    assert_true(p->file.wants_sync);
+    assert_true(pfl_span_eq(p->file.path, pfl_span_of("/x", 2)));
+    assert_true(p->file.segment_max_bytes == 6000000000u);
+    assert_int_equal(p->file.segment_period_ms, 8);
+    assert_int_equal(p->file.max_segments, 9);
+    assert_true(p->has_boost);
+    assert_int_equal(p->boost.policy, PFL_BOOST_FIFO);
+    assert_int_equal(p->boost.priority, 7);
+    assert_int_equal(p->lockdown, PFL_LOCKDOWN_SET);
+    assert_int_equal(p->bugreport_score, -3);
+    assert_true(pfl_span_eq(p->bugreport_filename, pfl_span_of("b", 1)));
+    assert_int_equal(p->guard_max_buffers_kb, 77);
+    assert_int_equal(p->codec, PFL_CODEC_ZSTD);
+    assert_int_equal(p->zstd_level, 5);
+    pfl_session_plan_free(p);
+    p = plan_of("fflush_post_write: FFLUSH_DISABLED compression_type: COMPRESSION_TYPE_DEFLATE"
+                " file_write_period_ms: 100");
+    assert_false(p->file.wants_sync);
+    assert_false(p->has_boost);
+    assert_int_equal(p->codec, PFL_CODEC_DEFLATE);
+    assert_int_equal(p->file.period_ms, 100);
+    pfl_session_plan_free(p);
+    p = plan_of("write_into_file: true");
+    assert_int_equal(p->codec, PFL_CODEC_NONE);
+    assert_int_equal(p->file.period_ms, PFL_PLAN_FILE_PERIOD_MS);
+    pfl_session_plan_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +408,8 @@ int main(void)
         cmocka_unit_test(numbers_that_others_would_wait_for_are_refused),
         cmocka_unit_test(a_trigger_among_thousands_is_found),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(each_flag_is_its_own_and_off_unless_it_is_on),
+        cmocka_unit_test(files_rotations_boosts_and_codecs_are_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
