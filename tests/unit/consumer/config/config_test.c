@@ -276,6 +276,43 @@ static void a_rotation_clears_incremental_state(void **state)
     assert_int_equal(clear_period_of(BASE "incremental_state_config {}", 5000, &noted), 5000);
 }
 
+static void what_a_recording_needs_to_know_is_read(void **state)
+{
+    struct prepared p;
+
+    (void)state;
+    assert_int_equal(prepare(&p,
+                             BASE "flush_timeout_ms: 7 data_source_stop_timeout_ms: 8 "
+                                  "incremental_state_config { clear_period_ms: 9 } "
+                                  "builtin_data_sources { disable_clock_snapshotting: true }",
+                             0),
+                     0);
+    assert_int_equal(p.info.flush_timeout_ms, 7);
+    assert_int_equal(p.info.stop_timeout_ms, 8);
+    assert_int_equal(p.info.clear_period_ms, 9);
+    assert_int_equal(p.info.data_sources, 1);
+    assert_int_equal(p.info.buffers, 1);
+    assert_true(p.info.has_no_snapshots);
+    assert_false(p.info.has_triggers || p.info.was_compressed || p.info.was_limited);
+    fini(&p);
+    assert_int_equal(prepare(&p,
+                             BASE "flush_timeout_ms: 0 data_source_stop_timeout_ms: 0 "
+                                  "builtin_data_sources { disable_clock_snapshotting: false }",
+                             0),
+                     0);
+    assert_int_equal(p.info.flush_timeout_ms, 5000);
+    assert_int_equal(p.info.stop_timeout_ms, 5000);
+    assert_int_equal(p.info.clear_period_ms, 0);
+    assert_false(p.info.has_no_snapshots);
+    fini(&p);
+    assert_int_equal(prepare(&p, BASE "data_source_stop_timeout_ms: 1", 0), 0);
+    assert_int_equal(p.info.stop_timeout_ms, 1);
+    fini(&p);
+    refused(BASE "output_path: \"/x\"", "output_path");
+    assert_int_equal(prepare(&p, BASE "write_into_file: false output_path: \"\"", 0), 0);
+    fini(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +330,7 @@ int main(void)
         cmocka_unit_test(the_smallest_buffer_is_noted),
         cmocka_unit_test(binary_configs_are_taken_as_they_are),
         cmocka_unit_test(every_failed_allocation_is_survived),
+        cmocka_unit_test(what_a_recording_needs_to_know_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -371,6 +371,83 @@ static void every_failed_allocation_is_reported_and_leaves_nothing(void **state)
     end(f);
 }
 
+static void how_long_a_host_is_away_has_two_digits_or_more_of_its_unit(void **state)
+{
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {{0, "away:0s"},      {119, "away:119s"},  {120, "away:2m"},
+                 {7199, "away:120m"}, {7200, "away:2h"},   {172799, "away:48h"},
+                 {172800, "away:2d"}, {864000, "away:10d"}};
+    const size_t len = sizeof(cases) / sizeof(cases[0]);
+    struct fleet *f = new_fleet();
+    const char *text;
+
+    (void)state;
+    begin(f, len + 1);
+    for (size_t i = 0; i < len; i++)
+        fail_host(f, i, cases[i].seconds);
+    text = print(f, (struct pfl_host_table_conf){.columns = "state"}, len + 1);
+    assert_memory_equal(text, "STATE\n", 6);
+    text += 6;
+    for (size_t i = 0; i < len; i++) {
+        assert_memory_equal(text, cases[i].text, strlen(cases[i].text));
+        text += strlen(cases[i].text);
+        assert_int_equal(*text++, '\n');
+    }
+    assert_memory_equal(text, "up\n", 3);
+    end(f);
+}
+
+static void columns_have_names_up_to_the_last(void **state)
+{
+    size_t n = 0;
+
+    (void)state;
+    assert_string_equal(pfl_host_table_get_column(0), "name");
+    while (pfl_host_table_get_column(n) != NULL)
+        n++;
+    assert_int_equal(n, 12);
+    assert_string_equal(pfl_host_table_get_column(n - 1), "labels");
+}
+
+static void a_table_fits_whole_or_not_at_all(void **state)
+{
+    struct fleet *f = new_fleet();
+    struct pfl_host_table_conf conf = {.hosts_len = 3, .now_s = NOW_S, .width = 30};
+    static char whole[4096];
+    struct pfl_buf out;
+    size_t len;
+
+    (void)state;
+    begin(f, 3);
+    fail_host(f, 0, 86400);
+    f->relay_facts[1].certificate_end_s = NOW_S + 14 * 86400;
+    f->relay_facts[2].certificate_end_s = NOW_S + 14 * 86400 + 1;
+    conf.hosts = f->hosts;
+    pfl_buf_init(&out, sizeof(whole));
+    assert_int_equal(pfl_host_table_text(&conf, &out), 0);
+    len = out.len;
+    memcpy(whole, pfl_buf_get(&out).data, len);
+    pfl_buf_fini(&out);
+    assert_string_equal(whole,
+                        "NAME  STATE     PRODUCERS\n"
+                        "web1  away:24h  -\n"
+                        "web2  up        2\n"
+                        "web3  up        2\n"
+                        "no room for: clock,service,sources,sessions,labels (--columns)\n"
+                        "web1: FAILED: host not connected; if it does not come back, "
+                        "perfleet forget takes it off the list\n"
+                        "web2: note: its certificate expires on 1970-01-26: renew it\n"
+                        "2 of 3 hosts up, 2 to look at; 4 producers, 2 sessions, 1 versions\n");
+    for (size_t max = 1; max < len; max++) {
+        pfl_buf_init(&out, max);
+        assert_int_equal(pfl_host_table_text(&conf, &out), PFL_ELIMIT);
+        pfl_buf_fini(&out);
+    }
+    end(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +465,9 @@ int main(void)
         cmocka_unit_test(a_screen_that_is_high_enough_is_the_table),
         cmocka_unit_test(colours_take_no_room_of_a_line),
         cmocka_unit_test(every_failed_allocation_is_reported_and_leaves_nothing),
+        cmocka_unit_test(how_long_a_host_is_away_has_two_digits_or_more_of_its_unit),
+        cmocka_unit_test(columns_have_names_up_to_the_last),
+        cmocka_unit_test(a_table_fits_whole_or_not_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

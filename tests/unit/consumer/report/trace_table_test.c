@@ -151,6 +151,89 @@ static void missing_numbers_are_counted(void **state)
     expect(&out, "\"holes\": 2");
 }
 
+/* A trace with all that a line and an object can have. */
+static void expect_all(const char *wide, const char *narrow, const char *json)
+{
+    static char *labels[] = {(char *)"rack=1", (char *)"zone=2"};
+    static char *sources[] = {(char *)"linux.ftrace"};
+    Perfleet__StoredTrace trace = PERFLEET__STORED_TRACE__INIT;
+    Perfleet__Segment segment = PERFLEET__SEGMENT__INIT;
+    Perfleet__SegmentTrigger trigger = PERFLEET__SEGMENT_TRIGGER__INIT;
+    Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
+    Perfleet__SegmentLoss one = PERFLEET__SEGMENT_LOSS__INIT;
+    Perfleet__SegmentLoss two = PERFLEET__SEGMENT_LOSS__INIT;
+    Perfleet__SegmentLoss *losses[] = {&one, &two};
+    Perfleet__StoredTrace__Pin pin = PERFLEET__STORED_TRACE__PIN__INIT;
+    struct pfl_buf out;
+
+    trace.id = (char *)"ID";
+    trace.segment = &segment;
+    trace.stored_unix_ns = 5;
+    trace.expires_unix_ns = 6;
+    trace.pin = &pin;
+    pin.who = (char *)"me";
+    pin.reason = (char *)"why";
+    pin.end_unix_ns = 7;
+    segment.host = (char *)"web-1";
+    segment.orderer = (char *)"ops";
+    segment.order = (char *)"cpu";
+    segment.incarnation = (char *)"run";
+    segment.number = 3;
+    segment.bytes = 1500000;
+    segment.begin_unix_ns = 2000000000;
+    segment.end_unix_ns = 3500000000;
+    segment.label = labels;
+    segment.n_label = 2;
+    segment.data_source = sources;
+    segment.n_data_source = 1;
+    segment.trigger = &trigger;
+    trigger.name = (char *)"slow";
+    segment.gap = &gap;
+    gap.last = 9;
+    segment.loss = losses;
+    segment.n_loss = 2;
+    one.count = 10;
+    two.count = 11;
+    pfl_buf_init(&out, 4096);
+    assert_int_equal(pfl_trace_table_line(&trace, 0, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_string_equal((const char *)pfl_buf_get(&out).data, wide);
+    pfl_buf_clear(&out);
+    assert_int_equal(pfl_trace_table_line(&trace, 60, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_string_equal((const char *)pfl_buf_get(&out).data, narrow);
+    pfl_buf_clear(&out);
+    assert_int_equal(pfl_trace_table_json(&trace, &out), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    assert_string_equal((const char *)pfl_buf_get(&out).data, json);
+    pfl_buf_fini(&out);
+    for (size_t max = 1; max < strlen(wide); max++) {
+        pfl_buf_init(&out, max);
+        assert_int_equal(pfl_trace_table_line(&trace, 0, &out), PFL_ELIMIT);
+        if (max < strlen(narrow))
+            assert_int_equal(pfl_trace_table_line(&trace, 60, &out), PFL_ELIMIT);
+        pfl_buf_fini(&out);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
+static void everything_of_a_trace_is_in_its_line_and_its_object(void **state)
+{
+    (void)state;
+    expect_all("ID                          web-1            cpu                      3  "
+               "1970-01-01 00:00:02      1.5       1.50  trigger slow  missing up to 9  21 losses  "
+               "pinned: \"why\"\n",
+               "ID                          web-1        1970-01-01 00:00:02  trigger slow  "
+               "missing up to 9  21 losses  pinned: \"why\"\n",
+               "{\"id\": \"ID\", \"host\": \"web-1\", \"orderer\": \"ops\", \"order\": \"cpu\", "
+               "\"incarnation\": \"run\", \"number\": 3, \"bytes\": 1500000, "
+               "\"begin_unix_ns\": 2000000000, \"end_unix_ns\": 3500000000, \"losses\": 21, "
+               "\"labels\": [\"rack=1\", \"zone=2\"], \"data_sources\": [\"linux.ftrace\"], "
+               "\"trigger\": \"slow\", \"missing_to\": 9, \"stored_unix_ns\": 5, "
+               "\"expires_unix_ns\": 6, \"pinned_by\": \"me\", \"pin_reason\": \"why\", "
+               "\"pin_end_unix_ns\": 7}\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_narrow_terminal_has_the_columns_that_fit),
         cmocka_unit_test(an_object_is_one_line),
         cmocka_unit_test(missing_numbers_are_counted),
+        cmocka_unit_test(everything_of_a_trace_is_in_its_line_and_its_object),
     };
 
     return cmocka_run_group_tests(tests, set_zone, NULL);
