@@ -274,6 +274,90 @@ static void each_allocation_may_fail(void **state)
     pfl_sweep(parse_and_resolve, text, false);
 }
 
+/* An order with one number; what it says of it, "" if it takes it. */
+static const char *why_not(const char *before, uint64_t value, const char *after)
+{
+    Perfleet__Order *order = NULL;
+    static char text[600];
+
+    (void)snprintf(text, sizeof(text), "name: \"a\" select { } " CONFIG "%s%llu%s", before,
+                   (unsigned long long)value, after);
+    if (parse(text, PFL_ORDER_PLAIN, &order) == 0)
+        pfl_proto_free(&order->base);
+    return why;
+}
+
+static void each_number_has_its_bounds_and_both_are_taken(void **state)
+{
+#define QUOTA "} quota { bytes: 17592186044416 "
+    static const struct {
+        const char *before;
+        const char *after;
+        const char *name;
+        uint64_t min;
+        uint64_t max;
+    } bounds[] = {
+        {"continuous { segment_ms: ", "}", "continuous.segment_ms: ", 1000, 86400000},
+        {"continuous { segment_bytes: ", QUOTA "}", "continuous.segment_bytes: ", 65536,
+         17179869184},
+        {"on_trigger { trigger: \"t\" min_interval_ms: ", "}", "on_trigger.min_interval_ms: ", 1000,
+         86400000},
+        {"on_trigger { trigger: \"t\" after_ms: ", "}", "on_trigger.after_ms: ", 0, 600000},
+        {"schedule { duration_ms: 100 every_ms: ", "}", "schedule.every_ms: ", 10000, 2678400000},
+        {"schedule { every_ms: 2678400000 duration_ms: ", "}", "schedule.duration_ms: ", 100,
+         604800000},
+        {"schedule { every_ms: 10000 duration_ms: 100 hosts_percent: ", "}",
+         "schedule.hosts_percent: ", 1, 100},
+        {"schedule { every_ms: 10000 duration_ms: 100 hosts_count: ", "}",
+         "schedule.hosts_count: ", 1, 65536},
+        {"schedule { every_ms: 10000 duration_ms: 100 segment_bytes: ", QUOTA "}",
+         "schedule.segment_bytes: ", 65536, 17179869184},
+        {"once { duration_ms: ", "}", "once.duration_ms: ", 100, 604800000},
+        {"once { duration_ms: 100 segment_bytes: ", QUOTA "}", "once.segment_bytes: ", 65536,
+         17179869184},
+        {"once { duration_ms: 100 segment_bytes: 65536 } quota { age_ms: ", "}",
+         "quota.age_ms: ", 60000, 7776000000},
+        {"once { duration_ms: 100 segment_bytes: 65536 } quota { bytes: ", "}",
+         "quota.bytes: ", 131072, 17592186044416},
+        {"once { duration_ms: 100 } priority: ", "", "priority: ", 0, 100},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+        const char *before = bounds[i].before;
+        const char *after = bounds[i].after;
+
+        assert_string_equal(why_not(before, bounds[i].min, after), "");
+        assert_string_equal(why_not(before, bounds[i].max, after), "");
+        assert_memory_equal(why_not(before, bounds[i].max + 1, after), bounds[i].name,
+                            strlen(bounds[i].name));
+        if (bounds[i].min != 0)
+            assert_memory_equal(why_not(before, bounds[i].min - 1, after), bounds[i].name,
+                                strlen(bounds[i].name));
+    }
+    assert_string_equal(why_not("once { duration_ms: 100 } priority: -", 100, ""), "");
+    assert_memory_equal(why_not("once { duration_ms: 100 } priority: -", 101, ""),
+                        "priority: ", 10);
+    assert_string_equal(why_not("schedule { every_ms: 10000 duration_ms: ", 10000, "}"), "");
+    assert_memory_equal(why_not("schedule { every_ms: 10000 duration_ms: ", 10001, "}"),
+                        "schedule.duration_ms: a run is longer", 37);
+    pfl_sweep_assert_no_leak();
+}
+
+static void an_order_has_so_many_triggers_and_not_one_more(void **state)
+{
+    char list[300] = "on_trigger { trigger: \"t1\" ";
+
+    (void)state;
+    for (unsigned i = 1; i < PFL_ORDER_MAX_TRIGGERS; i++)
+        (void)strcat(list, "trigger: \"t2\" ");
+    (void)strcat(list, "after_ms: ");
+    assert_string_equal(why_not(list, 1, "}"), "");
+    assert_string_equal(why_not(list, 1, " trigger: \"t3\" }"),
+                        "on_trigger.trigger: give 1 to 8 names");
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +368,8 @@ int main(void)
         cmocka_unit_test(a_preset_becomes_a_config_without_what_the_order_sets),
         cmocka_unit_test(a_peers_bytes_are_checked_as_well),
         cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(each_number_has_its_bounds_and_both_are_taken),
+        cmocka_unit_test(an_order_has_so_many_triggers_and_not_one_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

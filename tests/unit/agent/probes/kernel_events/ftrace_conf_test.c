@@ -4,9 +4,13 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "perfetto/ftrace_config.fields.h"
 #include "tests/support/sweep.h"
 
 static const uint8_t config[] = "\x0a\x07sched/*"
@@ -186,6 +190,164 @@ static void parsing_survives_every_failed_allocation(void **state)
     pfl_sweep(parse_once, NULL, false);
 }
 
+/* A config of `count` fields, each with a text of its own. */
+static int parse_many(uint32_t field, size_t count, struct pfl_ftrace_conf *ret_conf)
+{
+    static uint8_t bytes[1u << 20];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    for (size_t i = 0; i < count; i++) {
+        uint8_t message[32];
+        struct pfl_writer m = pfl_writer_of(message, sizeof(message));
+        char name[24];
+
+        (void)snprintf(name, sizeof(name), "n%zu", i);
+        if (field == FTRACE_CONFIG__TIDS_TO_TRACE) {
+            pfl_writer_field_varint(&w, field, i + 1);
+            continue;
+        }
+        pfl_writer_field_bytes(&m, 1, name, strlen(name));
+        pfl_writer_field_varint(&m, 2, 1); /* KPROBE; STATE_ENABLED */
+        if (field == FTRACE_CONFIG__KPROBE_EVENTS || field == FTRACE_CONFIG__TRACEFS_OPTIONS)
+            pfl_writer_field_bytes(&w, field, message, sizeof(message) - m.left);
+        else
+            pfl_writer_field_bytes(&w, field, name, strlen(name));
+    }
+    assert_false(w.failed);
+    return pfl_ftrace_conf_parse(pfl_span_of(bytes, sizeof(bytes) - w.left), ret_conf);
+}
+
+static void lists_have_so_many_entries_and_not_one_more(void **state)
+{
+    static const struct {
+        uint32_t field;
+        size_t max;
+        size_t at; /* of the count */
+    } lists[] = {
+        {FTRACE_CONFIG__FTRACE_EVENTS, PFL_FTRACE_WISHES_MAX,
+         offsetof(struct pfl_ftrace_conf, wanted_count)},
+        {FTRACE_CONFIG__SYSCALL_EVENTS, PFL_FTRACE_WISHES_MAX,
+         offsetof(struct pfl_ftrace_conf, unknown_syscall_count)},
+        {FTRACE_CONFIG__FUNCTION_FILTERS, PFL_FTRACE_WISHES_MAX,
+         offsetof(struct pfl_ftrace_conf, graph_filters.count)},
+        {FTRACE_CONFIG__FUNCTION_GRAPH_ROOTS, PFL_FTRACE_WISHES_MAX,
+         offsetof(struct pfl_ftrace_conf, graph_roots.count)},
+        {FTRACE_CONFIG__TIDS_TO_TRACE, PFL_FTRACE_TIDS_MAX,
+         offsetof(struct pfl_ftrace_conf, tid_count)},
+        {FTRACE_CONFIG__TRACEFS_OPTIONS, PFL_FTRACE_OPTIONS_MAX,
+         offsetof(struct pfl_ftrace_conf, option_count)},
+        {FTRACE_CONFIG__KPROBE_EVENTS, PFL_FTRACE_KPROBES_MAX,
+         offsetof(struct pfl_ftrace_conf, kprobe_count)},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct pfl_ftrace_conf conf;
+        size_t count;
+
+        assert_int_equal(parse_many(lists[i].field, lists[i].max, &conf), 0);
+        memcpy(&count, (const uint8_t *)&conf + lists[i].at, sizeof(count));
+        assert_int_equal(count, lists[i].max);
+        pfl_ftrace_conf_fini(&conf);
+        assert_int_equal(parse_many(lists[i].field, lists[i].max + 1, &conf), PFL_ELIMIT);
+        pfl_ftrace_conf_fini(&conf);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
+static int parse_text(uint32_t field, size_t len, struct pfl_ftrace_conf *ret_conf)
+{
+    static uint8_t text[8192];
+    static uint8_t bytes[sizeof(text) + 16];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    memset(text, 'a', sizeof(text));
+    pfl_writer_field_bytes(&w, field, text, len);
+    assert_false(w.failed);
+    return pfl_ftrace_conf_parse(pfl_span_of(bytes, sizeof(bytes) - w.left), ret_conf);
+}
+
+static void texts_have_so_many_bytes_and_not_one_more(void **state)
+{
+    struct pfl_ftrace_conf conf;
+
+    (void)state;
+    assert_int_equal(parse_text(FTRACE_CONFIG__INSTANCE_NAME, PFL_FTRACE_NAME_MAX - 1, &conf), 0);
+    assert_int_equal(strlen(conf.instance_name), PFL_FTRACE_NAME_MAX - 1);
+    pfl_ftrace_conf_fini(&conf);
+    assert_int_equal(parse_text(FTRACE_CONFIG__INSTANCE_NAME, PFL_FTRACE_NAME_MAX, &conf),
+                     PFL_ELIMIT);
+    pfl_ftrace_conf_fini(&conf);
+    assert_int_equal(parse_text(FTRACE_CONFIG__INSTANCE_NAME, 0, &conf), 0);
+    assert_null(conf.instance_name);
+    pfl_ftrace_conf_fini(&conf);
+    assert_int_equal(parse_text(FTRACE_CONFIG__TRACING_CPUMASK, PFL_FTRACE_CPUMASK_MAX, &conf), 0);
+    assert_int_equal(strlen(conf.cpumask), PFL_FTRACE_CPUMASK_MAX);
+    pfl_ftrace_conf_fini(&conf);
+    assert_int_equal(parse_text(FTRACE_CONFIG__TRACING_CPUMASK, PFL_FTRACE_CPUMASK_MAX + 1, &conf),
+                     PFL_ELIMIT);
+    pfl_ftrace_conf_fini(&conf);
+    assert_int_equal(parse_text(FTRACE_CONFIG__TRACING_CPUMASK, 0, &conf), 0);
+    assert_null(conf.cpumask);
+    pfl_ftrace_conf_fini(&conf);
+    pfl_sweep_assert_no_leak();
+}
+
+static struct pfl_ftrace_conf conf_of_number(uint32_t field, uint64_t value)
+{
+    uint8_t bytes[16];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    struct pfl_ftrace_conf conf;
+
+    pfl_writer_field_varint(&w, field, value);
+    assert_int_equal(pfl_ftrace_conf_parse(pfl_span_of(bytes, sizeof(bytes) - w.left), &conf), 0);
+    return conf;
+}
+
+static void numbers_are_capped_and_switches_are_each_their_own(void **state)
+{
+    struct pfl_ftrace_conf conf = conf_of_number(FTRACE_CONFIG__BUFFER_SIZE_KB, UINT32_MAX);
+
+    (void)state;
+    assert_int_equal(conf.buffer_size_kb, UINT32_MAX);
+    pfl_ftrace_conf_fini(&conf);
+    conf = conf_of_number(FTRACE_CONFIG__DRAIN_PERIOD_MS, UINT64_C(0x100000000));
+    assert_int_equal(conf.drain_period_ms, UINT32_MAX);
+    pfl_ftrace_conf_fini(&conf);
+    conf = conf_of_number(FTRACE_CONFIG__DRAIN_BUFFER_PERCENT, 100);
+    assert_int_equal(conf.drain_percent, 100);
+    pfl_ftrace_conf_fini(&conf);
+    conf = conf_of_number(FTRACE_CONFIG__DRAIN_BUFFER_PERCENT, 101);
+    assert_int_equal(conf.drain_percent, 0);
+    pfl_ftrace_conf_fini(&conf);
+    conf = conf_of_number(FTRACE_CONFIG__TIDS_TO_TRACE, INT32_MAX);
+    assert_int_equal(conf.tid_count, 1);
+    assert_int_equal(conf.tids[0], INT32_MAX);
+    pfl_ftrace_conf_fini(&conf);
+    conf = conf_of_number(FTRACE_CONFIG__TIDS_TO_TRACE, (uint64_t)INT32_MAX + 1);
+    assert_int_equal(conf.tid_count, 0);
+    pfl_ftrace_conf_fini(&conf);
+    for (unsigned is_on = 0; is_on < 2; is_on++) {
+        conf = conf_of_number(FTRACE_CONFIG__DISABLE_GENERIC_EVENTS, is_on);
+        assert_int_equal(conf.no_generic_events, is_on);
+        assert_false(conf.is_lower_bound || conf.has_mono_raw || conf.throttle_rss_stat ||
+                     conf.symbolize_ksyms || conf.has_graph || conf.is_preserving || conf.no_dense);
+        pfl_ftrace_conf_fini(&conf);
+        conf = conf_of_number(FTRACE_CONFIG__ENABLE_FUNCTION_GRAPH, is_on);
+        assert_int_equal(conf.has_graph, is_on);
+        pfl_ftrace_conf_fini(&conf);
+        conf = conf_of_number(FTRACE_CONFIG__PRESERVE_FTRACE_BUFFER, is_on);
+        assert_int_equal(conf.is_preserving, is_on);
+        pfl_ftrace_conf_fini(&conf);
+        conf = conf_of_number(FTRACE_CONFIG__DENSER_GENERIC_EVENT_ENCODING, is_on);
+        assert_int_equal(conf.no_dense, is_on == 0);
+        pfl_ftrace_conf_fini(&conf);
+        conf = conf_of_number(FTRACE_CONFIG__DEBUG_FTRACE_ABI, is_on);
+        assert_int_equal(conf.ignored, is_on != 0 ? PFL_FTRACE_NO_DEBUG_ABI : 0);
+        pfl_ftrace_conf_fini(&conf);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +357,9 @@ int main(void)
         cmocka_unit_test(functions_probes_and_borrowed_buffers_are_read),
         cmocka_unit_test(config_cut_at_every_length_is_read_or_refused),
         cmocka_unit_test(parsing_survives_every_failed_allocation),
+        cmocka_unit_test(lists_have_so_many_entries_and_not_one_more),
+        cmocka_unit_test(texts_have_so_many_bytes_and_not_one_more),
+        cmocka_unit_test(numbers_are_capped_and_switches_are_each_their_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 #include <cmocka.h>
@@ -135,6 +136,46 @@ static void filter_too_long_for_the_kernel_is_left_to_us(void **state)
     assert_false(pfl_syscall_filter_takes(&many, 600));
 }
 
+static void there_are_so_many_rules_and_not_one_more(void **state)
+{
+    static uint8_t bytes[5 * (PFL_PRINT_RULES_MAX + 1)];
+    struct pfl_print_filter filter;
+
+    (void)state;
+    for (size_t i = 0; i <= PFL_PRINT_RULES_MAX; i++)
+        memcpy(bytes + 5 * i, "\x0a\x03\x0a\x01x", 5);
+    assert_int_equal(
+        pfl_print_filter_parse(pfl_span_of(bytes, 5 * (size_t)PFL_PRINT_RULES_MAX), &filter), 0);
+    assert_int_equal(filter.count, PFL_PRINT_RULES_MAX);
+    assert_false(pfl_print_filter_allows(&filter, TEXT("xy")));
+    assert_true(pfl_print_filter_allows(&filter, TEXT("y")));
+    pfl_print_filter_fini(&filter);
+    assert_int_equal(pfl_print_filter_parse(pfl_span_of(bytes, sizeof(bytes)), &filter),
+                     PFL_ELIMIT);
+    assert_null(filter.rules);
+    pfl_print_filter_fini(&filter);
+    pfl_sweep_assert_no_leak();
+}
+
+static void of_an_atrace_text_each_part_has_its_end(void **state)
+{
+    /* rules { atrace_msg { type: "B" } allow: false } */
+    static const char bytes[] = "\x0a\x07\x1a\x03\x0a\x01"
+                                "B\x10\x00";
+    struct pfl_print_filter filter;
+
+    (void)state;
+    assert_int_equal(pfl_print_filter_parse(pfl_span_of(bytes, sizeof(bytes) - 1), &filter), 0);
+    assert_false(pfl_print_filter_allows(&filter, TEXT("B|1|")));
+    assert_false(pfl_print_filter_allows(&filter, TEXT("B|1|x")));
+    assert_true(pfl_print_filter_allows(&filter, TEXT("B|1")));
+    assert_true(pfl_print_filter_allows(&filter, TEXT("B|")));
+    assert_true(pfl_print_filter_allows(&filter, TEXT("B1|")));
+    assert_true(pfl_print_filter_allows(&filter, pfl_span_of("B|1|", 3))); /* cut before the last */
+    assert_true(pfl_print_filter_allows(&filter, pfl_span_of("B|1|", 1)));
+    pfl_print_filter_fini(&filter);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +186,8 @@ int main(void)
         cmocka_unit_test(names_of_system_calls_have_this_machines_numbers),
         cmocka_unit_test(kernel_gets_the_union_of_the_sessions),
         cmocka_unit_test(filter_too_long_for_the_kernel_is_left_to_us),
+        cmocka_unit_test(there_are_so_many_rules_and_not_one_more),
+        cmocka_unit_test(of_an_atrace_text_each_part_has_its_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

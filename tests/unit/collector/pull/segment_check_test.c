@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a host may say of a segment: at each limit, and one more. */
+#include "collector/pull/segment_check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint8_t sha256[33];
+
+static Perfleet__Segment good(void)
+{
+    Perfleet__Segment s = PERFLEET__SEGMENT__INIT;
+
+    s.incarnation = (char *)"01J0000000000000000000000A";
+    s.orderer = (char *)"ops";
+    s.order = (char *)"cpu";
+    s.has_number = true;
+    s.number = 1;
+    s.has_sha256 = true;
+    s.sha256 = (ProtobufCBinaryData){32, sha256};
+    return s;
+}
+
+static void expect(const Perfleet__Segment *segment, const char *why)
+{
+    const char *found = pfl_segment_check(segment);
+
+    if (why == NULL)
+        assert_null(found);
+    else
+        assert_string_equal(found, why);
+}
+
+static void numbers_are_bounded(void **state)
+{
+    Perfleet__Segment s = good();
+
+    (void)state;
+    expect(&s, NULL);
+    assert_int_equal(pfl_segment_get_last(&s), 1);
+    s.number = 0;
+    expect(&s, "numbers begin with 1");
+    s = good();
+    s.bytes = PFL_SEGMENT_MAX_BYTES;
+    expect(&s, NULL);
+    s.bytes++;
+    expect(&s, "it is larger than a segment may be");
+    s = good();
+    s.begin_unix_ns = s.end_unix_ns = 7;
+    expect(&s, NULL);
+    s.end_unix_ns = 6;
+    expect(&s, "it ends before it begins");
+    for (size_t len = 31; len <= 33; len++) {
+        s = good();
+        s.sha256.len = len;
+        expect(&s, len == 32 ? NULL : "a SHA-256 has 32 bytes");
+    }
+}
+
+static void names_are_names(void **state)
+{
+    Perfleet__Segment s = good();
+
+    (void)state;
+    s.incarnation = NULL;
+    expect(&s, "its incarnation is no ULID");
+    s.incarnation = (char *)"01J0000000000000000000000";
+    expect(&s, "its incarnation is no ULID");
+    s = good();
+    s.orderer = NULL;
+    expect(&s, "orderer and order have names");
+    s = good();
+    s.order = (char *)"a b";
+    expect(&s, "orderer and order have names");
+    s = good();
+    s.retention = (char *)"long";
+    expect(&s, NULL);
+    s.retention = (char *)"";
+    expect(&s, "a class of retention has a name");
+}
+
+static void a_gap_has_an_end_and_no_bytes(void **state)
+{
+    Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
+    Perfleet__Segment s = good();
+
+    (void)state;
+    s.gap = &gap;
+    s.number = 5;
+    s.sha256.len = 0;
+    gap.last = 5;
+    expect(&s, NULL);
+    assert_int_equal(pfl_segment_get_last(&s), 5);
+    gap.last = 9;
+    expect(&s, NULL);
+    assert_int_equal(pfl_segment_get_last(&s), 9);
+    gap.last = 4;
+    expect(&s, "a gap ends before it begins");
+    gap.last = 5;
+    s.bytes = 1;
+    expect(&s, "a gap has no bytes");
+}
+
+static void a_description_has_so_many_bytes_and_not_one_more(void **state)
+{
+    static char version[PFL_SEGMENT_MAX_PACKED_BYTES + 1];
+    Perfleet__Segment s = good();
+    size_t rest;
+
+    (void)state;
+    memset(version, 'v', sizeof(version) - 1);
+    s.service_version = version;
+    rest = protobuf_c_message_get_packed_size(&s.base) - (sizeof(version) - 1);
+    version[PFL_SEGMENT_MAX_PACKED_BYTES - rest] = '\0';
+    assert_int_equal(protobuf_c_message_get_packed_size(&s.base), PFL_SEGMENT_MAX_PACKED_BYTES);
+    expect(&s, NULL);
+    version[PFL_SEGMENT_MAX_PACKED_BYTES - rest] = 'v';
+    version[PFL_SEGMENT_MAX_PACKED_BYTES - rest + 1] = '\0';
+    expect(&s, "its description is too long");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_are_bounded),
+        cmocka_unit_test(names_are_names),
+        cmocka_unit_test(a_gap_has_an_end_and_no_bytes),
+        cmocka_unit_test(a_description_has_so_many_bytes_and_not_one_more),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
