@@ -5,7 +5,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -153,6 +155,59 @@ static void uris_of_another_form_are_refused(void **state)
         assert_false(pfl_host_uri_parse(bad_uris[i], a, b, c));
 }
 
+static void the_local_host_is_the_socket_of_the_environment(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("PERFETTO_CONSUMER_SOCK_NAME", "/x/sock", 1), 0);
+    good("local", PFL_HOST_UNIX, "", "/x/sock", "");
+    good("b=local", PFL_HOST_UNIX, "b", "/x/sock", "");
+    assert_int_equal(setenv("PERFETTO_CONSUMER_SOCK_NAME", "", 1), 0);
+    good("local", PFL_HOST_UNIX, "",
+         access("/run/perfetto/", X_OK) == 0 ? "/run/perfetto/traced-consumer.sock"
+                                             : "/tmp/perfetto-consumer",
+         "");
+    assert_int_equal(unsetenv("PERFETTO_CONSUMER_SOCK_NAME"), 0);
+}
+
+static void a_host_of_a_tunnel_is_its_name(void **state)
+{
+    struct pfl_host_spec spec;
+
+    (void)state;
+    pfl_host_spec_set_tunnel(&spec, "web-1");
+    assert_int_equal(spec.kind, PFL_HOST_TUNNEL);
+    assert_true(spec.is_named);
+    assert_string_equal(spec.name, "web-1");
+    assert_string_equal(spec.address, "web-1");
+    assert_string_equal(spec.text, "web-1");
+    assert_string_equal(spec.port, "");
+}
+
+static void names_paths_and_ports_have_a_longest(void **state)
+{
+    struct pfl_host_spec spec;
+    char why[1024];
+    char text[600];
+
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        int rc = more == 0 ? 0 : PFL_EINVAL;
+
+        (void)snprintf(text, sizeof(text), "%0*d=unix:/x", PFL_HOST_NAME_MAX - 1 + more, 7);
+        assert_int_equal(pfl_host_spec_parse(text, &spec, why, sizeof(why)), rc);
+        (void)snprintf(text, sizeof(text), "unix:/%0*d", 105 + more, 7);
+        assert_int_equal(pfl_host_spec_parse(text, &spec, why, sizeof(why)), rc);
+        (void)snprintf(text, sizeof(text), "%0*d", PFL_HOST_NAME_MAX - 1 + more, 7);
+        assert_int_equal(pfl_host_is_name(text), more == 0);
+        (void)snprintf(text, sizeof(text), "tls://a:%d", 65535 + more);
+        assert_int_equal(pfl_host_spec_parse(text, &spec, why, sizeof(why)), rc);
+    }
+    assert_false(pfl_host_is_name(""));
+    assert_false(pfl_host_is_name("a/b"));
+    bad("tls://a:/1");
+    bad("tls://a:-1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +217,9 @@ int main(void)
         cmocka_unit_test(hosts_by_ssh_have_a_destination_a_port_and_a_socket),
         cmocka_unit_test(uri_names_split_into_fleet_role_and_name),
         cmocka_unit_test(uris_of_another_form_are_refused),
+        cmocka_unit_test(the_local_host_is_the_socket_of_the_environment),
+        cmocka_unit_test(a_host_of_a_tunnel_is_its_name),
+        cmocka_unit_test(names_paths_and_ports_have_a_longest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

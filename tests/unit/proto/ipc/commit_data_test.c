@@ -156,6 +156,100 @@ static void members_of_the_visitor_may_be_missing(void **state)
     assert_int_equal(flush, 150);
 }
 
+/* A request of so many moves of pages 1, 2, ... and, between them, lists of one patch each for the
+ * chunks 1, 2, ... */
+static struct pfl_span make_request(unsigned moves, unsigned lists)
+{
+    static uint8_t bytes[16384];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    for (unsigned i = 1; i <= moves || i <= lists; i++) {
+        uint8_t entry[64];
+        struct pfl_writer e = pfl_writer_of(entry, sizeof(entry));
+
+        pfl_writer_field_varint(&e, 1, i);
+        pfl_writer_field_varint(&e, 3, 5);
+        if (i <= moves)
+            pfl_writer_field_bytes(&w, 1, entry, sizeof(entry) - e.left);
+        e = pfl_writer_of(entry, sizeof(entry));
+        pfl_writer_field_varint(&e, 1, 2);
+        pfl_writer_field_varint(&e, 3, i);
+        pfl_writer_field_varint(&e, 2, 9);
+        pfl_writer_field_bytes(&e, 4,
+                               "\x08\x10\x12\x04"
+                               "abcd",
+                               8);
+        if (i <= lists)
+            pfl_writer_field_bytes(&w, 2, entry, sizeof(entry) - e.left);
+    }
+    pfl_writer_field_varint(&w, 3, 77);
+    assert_false(w.failed);
+    return pfl_span_of(bytes, sizeof(bytes) - w.left);
+}
+
+struct counts {
+    unsigned moves;
+    unsigned ahead;
+    unsigned lists;
+    unsigned last_list;
+};
+
+static void count_move(void *user, const struct pfl_commit_data_move *m)
+{
+    struct counts *c = user;
+
+    assert_int_equal(m->page_untrusted, ++c->moves);
+    assert_int_equal(m->target_buffer_untrusted, 5);
+    assert_int_equal(c->lists, 0);
+}
+
+static void count_ahead(void *user, const struct pfl_commit_data_move *m)
+{
+    struct counts *c = user;
+
+    assert_int_equal(m->page_untrusted, c->moves + 2);
+    c->ahead++;
+}
+
+static void count_patches(void *user, struct pfl_commit_data_patch_list *l)
+{
+    struct counts *c = user;
+    struct pfl_commit_data_patch patch;
+
+    assert_true(l->chunk_id_untrusted > c->last_list);
+    c->last_list = l->chunk_id_untrusted;
+    c->lists++;
+    assert_true(pfl_commit_data_next_patch(l, &patch));
+    assert_int_equal(patch.offset_untrusted, 16);
+    assert_memory_equal(patch.data.data, "abcd", 4);
+    assert_false(pfl_commit_data_next_patch(l, &patch));
+}
+
+static void requests_of_any_number_of_entries_are_visited_whole_and_in_order(void **state)
+{
+    static const unsigned numbers[] = {0, 1, 2, 63, 64, 65, 127, 128, 129, 130, 300};
+    const size_t len = sizeof(numbers) / sizeof(numbers[0]);
+
+    (void)state;
+    for (size_t i = 0; i < len * len; i++) {
+        const struct pfl_commit_data_visitor visitor = {.on_move = count_move,
+                                                        .on_patches = count_patches,
+                                                        .on_move_ahead = count_ahead,
+                                                        .user = &(struct counts){0}};
+        const struct counts *c = visitor.user;
+        unsigned moves = numbers[i / len];
+        unsigned lists = numbers[i % len];
+        uint64_t flush = 0;
+
+        assert_int_equal(pfl_commit_data_read(make_request(moves, lists), &visitor, &flush), 0);
+        assert_int_equal(c->moves, moves);
+        assert_int_equal(c->lists, lists);
+        assert_int_equal(c->last_list, lists);
+        assert_int_equal(c->ahead, moves == 0 ? 0 : moves <= 128 ? moves - 1 : 127);
+        assert_int_equal(flush, 77);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +259,7 @@ int main(void)
         cmocka_unit_test(malformed_entry_stops_the_whole_request),
         cmocka_unit_test(unknown_fields_and_other_wire_types_are_skipped),
         cmocka_unit_test(members_of_the_visitor_may_be_missing),
+        cmocka_unit_test(requests_of_any_number_of_entries_are_visited_whole_and_in_order),
     };
 
     return cmocka_run_group_tests_name("commit_data", tests, NULL, NULL);

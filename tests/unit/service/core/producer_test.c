@@ -266,6 +266,51 @@ static void sources_are_taken_up_to_their_bytes(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static int copy_ids(void *arg)
+{
+    struct pfl_sequence_ids from = {0};
+    struct pfl_sequence_ids copy = {0};
+    uint32_t id = 0;
+    int rc = 0;
+
+    (void)arg;
+    for (uint16_t writer = 1; rc == 0 && writer <= 100; writer++)
+        rc = pfl_sequence_ids_get(&from, 7, writer, &id);
+    if (rc == 0)
+        rc = pfl_sequence_ids_copy(&copy, &from);
+    for (uint16_t writer = 1; rc == 0 && writer <= 100; writer++) {
+        rc = pfl_sequence_ids_get(&copy, 7, writer, &id);
+        if (rc == 0)
+            assert_int_equal(id, PFL_SEQUENCE_ID_FIRST + writer - 1);
+    }
+    if (rc == 0)
+        rc = pfl_sequence_ids_get(&copy, 8, 1, &id);
+    if (rc == 0)
+        assert_int_equal(id, PFL_SEQUENCE_ID_FIRST + 100);
+    if (rc == 0)
+        rc = pfl_sequence_ids_get(&from, 9, 1, &id); /* independent of the copy */
+    if (rc == 0)
+        assert_int_equal(id, PFL_SEQUENCE_ID_FIRST + 100);
+    pfl_sequence_ids_fini(&copy);
+    pfl_sequence_ids_fini(&from);
+    return rc;
+}
+
+static void a_copy_has_the_same_ids_and_then_its_own(void **state)
+{
+    struct pfl_sequence_ids from = {0};
+    struct pfl_sequence_ids copy = {0};
+    uint32_t id = 0;
+
+    (void)state;
+    pfl_sweep(copy_ids, NULL, false);
+    assert_int_equal(pfl_sequence_ids_copy(&copy, &from), 0); /* of none */
+    assert_int_equal(pfl_sequence_ids_get(&copy, 1, 1, &id), 0);
+    assert_int_equal(id, PFL_SEQUENCE_ID_FIRST);
+    pfl_sequence_ids_fini(&copy);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +324,7 @@ int main(void)
         cmocka_unit_test(sequence_ids_count_from_two_and_stay),
         cmocka_unit_test(sources_are_taken_up_to_their_number),
         cmocka_unit_test(sources_are_taken_up_to_their_bytes),
+        cmocka_unit_test(a_copy_has_the_same_ids_and_then_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

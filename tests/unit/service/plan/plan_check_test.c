@@ -102,7 +102,61 @@ static const struct {
      BUFFER "priority_boost { policy: POLICY_SCHED_FIFO priority: 0 }", "1 to 99"},
     {"buffers { size_kb: 4194303 }", "buffers { size_kb: 4194304 }", "4 GiB"},
     {"buffers { size_kb: 1 }", "buffers { size_kb: 0 }", "give it a size"},
+    {BUFFER "enable_extra_guardrails: true deferred_start: false",
+     BUFFER "enable_extra_guardrails: true deferred_start: true", "deferred_start"},
+    {"trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 5 }",
+     "trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 5 } write_into_file: true",
+     "write_into_file"},
+    {BUFFER "priority_boost { policy: POLICY_SCHED_OTHER priority: 0 }",
+     BUFFER "priority_boost { priority: 1 }", "priority_boost.policy"},
+    {"buffers { size_kb: 4 name: \"a\" } "
+     "data_sources { config { target_buffer_name: \"a\" } }",
+     "buffers { size_kb: 4 name: \"a\" } "
+     "data_sources { config { target_buffer_name: \"b\" } }",
+     "no buffer is named \"b\""},
 };
+
+/* A text of the first part, the second one so many times, and the last. */
+static int check_times(const char *first, const char *times, unsigned count, const char *last)
+{
+    static char text[1u << 20];
+    size_t len = (size_t)snprintf(text, sizeof(text), "%s", first);
+
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(len < sizeof(text) - 200);
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s", times);
+    }
+    (void)snprintf(text + len, sizeof(text) - len, "%s", last);
+    return check(text);
+}
+
+static void lists_are_accepted_up_to_their_length(void **state)
+{
+    static const struct {
+        const char *first;
+        const char *times;
+        const char *last;
+        unsigned max;
+        const char *field;
+    } lists[] = {
+        {"", BUFFER, "", PFL_PLAN_MAX_BUFFERS, "buffers: "},
+        {BUFFER "data_sources { config { name: \"x\" } ", "producer_name_filter: \"a\" ", "}",
+         PFL_PLAN_MAX_FILTERS, "data_sources: "},
+        {BUFFER, "session_semaphores { name: \"s\" max_other_session_count: 1 } ", "",
+         PFL_PLAN_MAX_SEMAPHORES, "session_semaphores: "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        if (check_times(lists[i].first, lists[i].times, lists[i].max, lists[i].last) != 0)
+            fail_msg("refused: %s", why);
+        assert_int_equal(
+            check_times(lists[i].first, lists[i].times, lists[i].max + 1, lists[i].last),
+            PFL_EINVAL);
+        assert_memory_equal(why, lists[i].field, strlen(lists[i].field));
+    }
+    pfl_sweep_assert_no_leak();
+}
 
 static void each_number_is_accepted_up_to_its_limit(void **state)
 {
@@ -174,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_number_is_accepted_up_to_its_limit),
+        cmocka_unit_test(lists_are_accepted_up_to_their_length),
         cmocka_unit_test(segments_have_a_least_size_and_age_and_a_file),
         cmocka_unit_test(the_name_of_a_segment_has_plain_characters_and_a_length),
     };
