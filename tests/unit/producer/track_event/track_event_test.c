@@ -18,6 +18,8 @@
 #include <cmocka.h>
 
 #include "perfetto/data_source_config.fields.h"
+#include "perfetto/test_event.fields.h"
+#include "perfetto/track_event.fields.h"
 #include "producer/data_source/source.h"
 #include "producer/platform/heap.h"
 #include "producer/track_event/event_source.h"
@@ -648,6 +650,142 @@ static void a_category_that_comes_again_has_a_number_that_no_other_ever_had(void
     perfleet_category_unregister(&two);
 }
 
+/* How often these bytes, which may be zero, are in the shared memory. */
+static uint32_t count_span(const struct fixture *f, const struct pfl_writer *w,
+                           const uint8_t *begin)
+{
+    const uint8_t *at = f->service.smb.base;
+    const uint8_t *end = at + (size_t)PAGES * 4096;
+    uint32_t count = 0;
+
+    assert_false(w->failed);
+    while ((at = memmem(at, (size_t)(end - at), begin, (size_t)(w->pos - begin))) != NULL) {
+        count++;
+        at++;
+    }
+    return count;
+}
+
+static void flows_counters_and_ids_are_fields_of_the_event(void **state)
+{
+    struct fixture f = {0};
+    uint8_t bytes[128];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    double value = -2.5;
+    uint64_t bits;
+
+    (void)state;
+    memcpy(&bits, &value, sizeof(bits));
+    pfl_writer_field_fixed64(&w, TRACK_EVENT__DOUBLE_COUNTER_VALUE, bits);
+    pfl_writer_field_fixed64(&w, TRACK_EVENT__FLOW_IDS, 0x1122334455667788u);
+    pfl_writer_field_fixed64(&w, TRACK_EVENT__TERMINATING_FLOW_IDS, 0x8877665544332211u);
+    pfl_writer_field_varint(&w, TRACK_EVENT__CORRELATION_ID, 0x123456789);
+    pfl_writer_field_bytes(&w, TRACK_EVENT__CORRELATION_ID_STR, "request-7", 9);
+    open_traced_fixture(&f);
+    PERFLEET_EVENT (ev, &cat_net, PERFLEET_INSTANT, "fields") {
+        perfleet_event_counter_double(ev, value);
+        perfleet_event_flow(ev, 0x1122334455667788u);
+        perfleet_event_terminating_flow(ev, 0x8877665544332211u);
+        perfleet_event_correlation_id(ev, 0x123456789);
+        perfleet_event_correlation_id_str(ev, "request-7");
+    }
+    assert_int_equal(count_span(&f, &w, bytes), 1);
+    assert_int_equal(perfleet_process_scoped_id(0), perfleet_track_uuid(&perfleet_process_track));
+    assert_int_equal(perfleet_process_scoped_id(perfleet_process_scoped_id(77)), 77);
+    close_fixture(&f);
+}
+
+/* One argument that is written in the short form: its size has one byte. */
+static void put_argument(struct pfl_writer *w, uint32_t field, const char *text, size_t len)
+{
+    pfl_writer_field_header(w, TRACK_EVENT__DEBUG_ANNOTATIONS, 2 + len);
+    pfl_writer_field_bytes(w, field, text, len);
+}
+
+static void put_number(struct pfl_writer *w, uint32_t field, uint64_t value)
+{
+    pfl_writer_field_header(w, TRACK_EVENT__DEBUG_ANNOTATIONS, 1 + pfl_varint_size(value));
+    pfl_writer_field_varint(w, field, value);
+}
+
+/* Without names, whose numbers others may have taken. */
+static void each_kind_of_argument_has_its_field(void **state)
+{
+    static char longer[201];
+    const struct perfleet_proto message = {"a.Type", "\x08\x01", 2};
+    struct fixture f = {0};
+    uint8_t bytes[512];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    double half = 0.5;
+    uint64_t bits;
+
+    (void)state;
+    memset(longer, 'l', sizeof(longer) - 1);
+    open_traced_fixture(&f);
+    PERFLEET_EVENT (ev, &cat_net, PERFLEET_INSTANT, "kinds") {
+        perfleet_arg_bool(ev, NULL, true);
+        perfleet_arg_bool(ev, NULL, false);
+        perfleet_arg_uint(ev, NULL, UINT64_MAX);
+        perfleet_arg_int(ev, NULL, -5);
+        perfleet_arg_pointer(ev, NULL, (const void *)(uintptr_t)0x1000);
+        perfleet_arg_string_len(ev, NULL, "cut here", 3);
+        perfleet_arg_string_len(ev, NULL, "x", 0);
+        perfleet_arg_string(ev, NULL, NULL);
+        perfleet_arg_json(ev, NULL, "{}");
+        perfleet_arg_double(ev, NULL, half);
+        perfleet_arg_proto(ev, NULL, &message);
+        perfleet_arg_string(ev, NULL, longer);
+    }
+    put_number(&w, DEBUG_ANNOTATION__BOOL_VALUE, 1);
+    put_number(&w, DEBUG_ANNOTATION__BOOL_VALUE, 0);
+    put_number(&w, DEBUG_ANNOTATION__UINT_VALUE, UINT64_MAX);
+    put_number(&w, DEBUG_ANNOTATION__INT_VALUE, (uint64_t)-5);
+    put_number(&w, DEBUG_ANNOTATION__POINTER_VALUE, 0x1000);
+    put_argument(&w, DEBUG_ANNOTATION__STRING_VALUE, "cut", 3);
+    put_argument(&w, DEBUG_ANNOTATION__STRING_VALUE, "", 0);
+    put_argument(&w, DEBUG_ANNOTATION__STRING_VALUE, "(null)", 6);
+    put_argument(&w, DEBUG_ANNOTATION__LEGACY_JSON_VALUE, "{}", 2);
+    assert_int_equal(count_span(&f, &w, bytes), 1);
+    w = pfl_writer_of(bytes, sizeof(bytes));
+    memcpy(&bits, &half, sizeof(bits));
+    pfl_writer_field_fixed64(&w, DEBUG_ANNOTATION__DOUBLE_VALUE, bits);
+    assert_int_equal(count_span(&f, &w, bytes), 1);
+    w = pfl_writer_of(bytes, sizeof(bytes));
+    pfl_writer_field_bytes(&w, DEBUG_ANNOTATION__PROTO_TYPE_NAME, "a.Type", 6);
+    pfl_writer_field_bytes(&w, DEBUG_ANNOTATION__PROTO_VALUE, "\x08\x01", 2);
+    assert_int_equal(count_span(&f, &w, bytes), 1);
+    assert_int_equal(count_bytes(&f, longer), 1);
+    close_fixture(&f);
+}
+
+static void a_location_is_sent_once_and_in_full_without_a_number(void **state)
+{
+    static struct perfleet_source_location here = {"here.c", "here", 12345, 0};
+    struct perfleet_source_location there = {"there.c", "there", 777, 0};
+    struct fixture f = {0};
+
+    (void)state;
+    open_traced_fixture(&f);
+    for (int i = 0; i < 3; i++) {
+        PERFLEET_EVENT (ev, &cat_net, PERFLEET_INSTANT, "located")
+            perfleet_event_source_location(ev, &here);
+    }
+    PERFLEET_EVENT (ev, &cat_net, PERFLEET_INSTANT, "logged")
+        perfleet_event_log(ev, PERFLEET_LOG_VERBOSE, "a log's body", &here);
+    assert_int_equal(count_bytes(&f, "here.c"), 1);
+    assert_int_equal(count_bytes(&f, "a log's body"), 1);
+    assert_int_not_equal(here.number_, 0);
+    while (pfl_intern_take_number() != 0)
+        continue; /* none is left for others */
+    for (int i = 0; i < 3; i++) {
+        PERFLEET_EVENT (ev, &cat_net, PERFLEET_INSTANT, "located")
+            perfleet_event_source_location(ev, &there);
+    }
+    assert_int_equal(there.number_, 0);
+    assert_int_equal(count_bytes(&f, "there.c"), 3);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -673,6 +811,9 @@ int main(void)
         cmocka_unit_test(tracks_of_one_name_and_parent_are_one),
         cmocka_unit_test(a_circle_of_tracks_ends),
         cmocka_unit_test(a_category_that_comes_again_has_a_number_that_no_other_ever_had),
+        cmocka_unit_test(flows_counters_and_ids_are_fields_of_the_event),
+        cmocka_unit_test(each_kind_of_argument_has_its_field),
+        cmocka_unit_test(a_location_is_sent_once_and_in_full_without_a_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
