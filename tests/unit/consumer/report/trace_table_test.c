@@ -151,6 +151,17 @@ static void missing_numbers_are_counted(void **state)
     expect(&out, "\"holes\": 2");
 }
 
+static void expect_whole_or_nothing(const Perfleet__StoredTrace *trace, unsigned width, size_t len)
+{
+    for (size_t max = 1; max < len; max++) {
+        struct pfl_buf out;
+
+        pfl_buf_init(&out, max);
+        assert_int_equal(pfl_trace_table_line(trace, width, &out), PFL_ELIMIT);
+        pfl_buf_fini(&out);
+    }
+}
+
 /* A trace with all that a line and an object can have. */
 static void expect_all(const char *wide, const char *narrow, const char *json)
 {
@@ -207,13 +218,8 @@ static void expect_all(const char *wide, const char *narrow, const char *json)
     assert_int_equal(pfl_buf_append(&out, "", 1), 0);
     assert_string_equal((const char *)pfl_buf_get(&out).data, json);
     pfl_buf_fini(&out);
-    for (size_t max = 1; max < strlen(wide); max++) {
-        pfl_buf_init(&out, max);
-        assert_int_equal(pfl_trace_table_line(&trace, 0, &out), PFL_ELIMIT);
-        if (max < strlen(narrow))
-            assert_int_equal(pfl_trace_table_line(&trace, 60, &out), PFL_ELIMIT);
-        pfl_buf_fini(&out);
-    }
+    expect_whole_or_nothing(&trace, 0, strlen(wide));
+    expect_whole_or_nothing(&trace, 60, strlen(narrow));
     pfl_sweep_assert_no_leak();
 }
 
