@@ -12,7 +12,6 @@ import tags
 
 # Objects that are too long for one file: the begin of their files' names, and their inner header.
 OBJECTS = {
-    "agent/daemon/segment/segments_": "agent/daemon/segment/segments_impl.h",
     "agent/daemon/stream/stream_": "agent/daemon/stream/stream_impl.h",
     "consumer/host/host_recording": "consumer/host/host_recording_impl.h",
 }

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The folder of segments, for its files alone. segments_folder_port.c reads the folder at the
- * start, segments_requests_port.c serves collectors, segments_copy_port.c writes copies of rings,
- * segments_other_port.c the files that the folder holds for others; all use segments_port.c, which
- * has the rest.
+ * The folder of segments, for its files alone. Each uses those that come before it:
+ *
+ *     segments_ops_port.c       what is asked of the disk
+ *     segments_runs_port.c      the runs
+ *     segments_gap_port.c       gaps
+ *     segments_take_port.c      from a run's index to segments
+ *     segments_folder_port.c    reads the folder at the start
+ *     segments_port.c           open and close, ticks, begin and end of runs
+ *     segments_requests_port.c  collectors
+ *     segments_copy_port.c      copies of rings
+ *     segments_other_port.c     files that the folder holds for others
  */
 #ifndef PFL_AGENT_SEGMENTS_IMPL_H
 #define PFL_AGENT_SEGMENTS_IMPL_H
@@ -14,6 +21,8 @@
 #include "agent/daemon/segment/segments_port.h"
 #include "base/io/worker.h"
 #include "base/list.h"
+
+#define PFL_SEGMENTS_INDEX_BYTES 16384u /* of one read of an index */
 
 enum pfl_segments_run_state {
     PFL_SEGMENTS_RUN_LIVE,     /* its session is ours */
@@ -97,6 +106,8 @@ void pfl_segments_free_op(struct pfl_segments_op *op);
 PFL_MUST_USE int pfl_segments_submit(struct pfl_segments_op *op, void (*run)(struct pfl_work *work),
                                      void (*on_done)(struct pfl_segments_op *op));
 struct pfl_segments_op *pfl_segments_op_of(struct pfl_work *work);
+/* Frees a folder that is closing, behind its last op. */
+void pfl_segments_finish(struct pfl_segments *self);
 struct pfl_segment_name pfl_segments_name_of(enum pfl_segment_file file, const char *id,
                                              uint32_t number);
 /* In any thread. PFL_EIO. */
@@ -106,6 +117,10 @@ void pfl_segments_notify_changed(struct pfl_segments *self);
 
 /* Takes what is known of the run. */
 void pfl_segments_pump(struct pfl_segments_run *run);
+/* Reads on in its index, which is followed by a pump. It is not busy. */
+void pfl_segments_scan(struct pfl_segments_run *run);
+/* Removes what passes a quota. */
+void pfl_segments_enforce(struct pfl_segments *self);
 /* Whether nothing follows a segment that ended so. */
 static inline bool pfl_segments_is_end(Perfleet__Segment__Reason reason)
 {
@@ -119,6 +134,7 @@ struct pfl_segments_run *pfl_segments_find_run(const struct pfl_segments *self, 
 PFL_MUST_USE int pfl_segments_add_run(struct pfl_segments *self, Perfleet__Segment *note,
                                       enum pfl_segments_run_state state,
                                       struct pfl_segments_run **ret_run);
+void pfl_segments_free_run(struct pfl_segments_run *run);
 /* Removes the files of a run of which all is taken and released. */
 void pfl_segments_forget_if_done(struct pfl_segments_run *run);
 
