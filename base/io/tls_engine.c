@@ -23,6 +23,9 @@
 #define ALERT_RECORD_BYTES           7u /* header, level, description */
 #define TLS_CHACHA20_POLY1305_SHA256 0x1303u
 
+/* READY also when it failed later, or is closed. */
+enum phase { PHASE_NEW, PHASE_HANDSHAKE, PHASE_READY };
+
 struct pfl_tls_engine {
     struct pfl_tls_conf *conf; /* a counted reference */
     mbedtls_ssl_context ssl;
@@ -36,8 +39,7 @@ struct pfl_tls_engine {
     size_t record_bytes;   /* of text in a record of ours */
     uint64_t records_left; /* that our key may still seal */
     int sent_alert;        /* the one we sent in the clear; -1 none */
-    bool is_setup;
-    bool is_ready;
+    enum phase phase;
     bool is_failed;
     bool is_too_new; /* the peer speaks nothing as old as 1.2, and we nothing newer */
     bool has_records;
@@ -109,7 +111,7 @@ static int set_up(struct pfl_tls_engine *e, struct pfl_span first)
 {
     const mbedtls_ssl_config *rules = &e->conf->ssl;
 
-    if (e->is_setup)
+    if (e->phase != PHASE_NEW)
         return 0;
     if (e->conf->is_server && pfl_tls_hello_offers(first, TLS_CHACHA20_POLY1305_SHA256))
         rules = &e->conf->ssl_chacha20;
@@ -118,7 +120,7 @@ static int set_up(struct pfl_tls_engine *e, struct pfl_span first)
     mbedtls_ssl_set_bio(&e->ssl, e, send_cipher, recv_cipher, NULL);
     mbedtls_ssl_set_verify(&e->ssl, verify_peer, e);
     pfl_tls_lib_log_keys(&e->ssl);
-    e->is_setup = true;
+    e->phase = PHASE_HANDSHAKE;
     return 0;
 }
 
@@ -154,18 +156,19 @@ static int fail(struct pfl_tls_engine *e, int code)
         .own_not_after_s = e->conf->identity.not_after_s,
         .wanted_uri = e->expected_uri,
         .has_records = e->has_records,
-        .is_ready_1_2 = e->is_ready && strcmp(mbedtls_ssl_get_version(&e->ssl), "TLSv1.2") == 0,
+        .is_ready_1_2 =
+            e->phase == PHASE_READY && strcmp(mbedtls_ssl_get_version(&e->ssl), "TLSv1.2") == 0,
         .lacks_tls_1_3 = !pfl_tls_lib_has_tls_1_3(&e->conf->ssl),
         .is_too_new = e->is_too_new,
-        .is_after_hello = e->is_ready && !e->has_read && !e->conf->is_server,
+        .is_after_hello = e->phase == PHASE_READY && !e->has_read && !e->conf->is_server,
     };
 
     e->is_failed = true;
     if (code == MBEDTLS_ERR_SSL_ALLOC_FAILED)
         return PFL_ENOMEM;
-    failure.is_key_update = e->is_ready && pfl_tls_lib_is_key_update(&e->ssl, code);
+    failure.is_key_update = e->phase == PHASE_READY && pfl_tls_lib_is_key_update(&e->ssl, code);
     send_missing_alert(e, &failure);
-    if (!e->is_ready && mbedtls_ssl_get_verify_result(&e->ssl) != UINT32_MAX)
+    if (e->phase != PHASE_READY && mbedtls_ssl_get_verify_result(&e->ssl) != UINT32_MAX)
         flags |= mbedtls_ssl_get_verify_result(&e->ssl);
     failure.verify_flags = flags;
     pfl_tls_words_of(&failure, e->error, sizeof(e->error));
@@ -197,7 +200,7 @@ static void note_ready(struct pfl_tls_engine *e)
 {
     bool is_gcm = strstr(mbedtls_ssl_get_ciphersuite(&e->ssl), "GCM") != NULL;
 
-    e->is_ready = true;
+    e->phase = PHASE_READY;
     e->record_bytes = pfl_tls_lib_get_record_bytes(&e->ssl);
     e->records_left = is_gcm ? e->conf->gcm_records_max : UINT64_MAX;
 }
@@ -206,7 +209,7 @@ static int shake_hands(struct pfl_tls_engine *e)
 {
     int rc;
 
-    while (!e->is_ready) {
+    while (e->phase != PHASE_READY) {
         rc = mbedtls_ssl_handshake_step(&e->ssl);
         if (rc == MBEDTLS_ERR_SSL_WANT_READ)
             return PFL_EAGAIN;
@@ -266,7 +269,7 @@ int pfl_tls_engine_start(struct pfl_tls_engine *self, struct pfl_writer *out)
 int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
                         struct pfl_writer *plain, struct pfl_writer *out)
 {
-    bool is_first = !self->is_setup;
+    bool is_first = self->phase == PHASE_NEW;
     int rc = set_up(self, *cipher);
 
     if (rc != 0)
@@ -285,7 +288,7 @@ int pfl_tls_engine_feed(struct pfl_tls_engine *self, struct pfl_span *cipher,
         self->in = NULL;
         return rc;
     }
-    if (!self->is_ready) {
+    if (self->phase != PHASE_READY) {
         rc = shake_hands(self);
         rc = rc == PFL_EAGAIN ? 0 : rc;
     } else {
@@ -299,7 +302,7 @@ int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain, str
 {
     size_t done = 0;
 
-    if (!self->is_ready || self->has_closed || self->is_failed)
+    if (self->phase != PHASE_READY || self->has_closed || self->is_failed)
         return PFL_ESTATE;
     assert(plain.len <= self->record_bytes);
     self->out = out;
@@ -320,7 +323,7 @@ int pfl_tls_engine_write(struct pfl_tls_engine *self, struct pfl_span plain, str
 
 void pfl_tls_engine_close_notify(struct pfl_tls_engine *self, struct pfl_writer *out)
 {
-    if (!self->is_ready || self->has_closed || self->is_failed)
+    if (self->phase != PHASE_READY || self->has_closed || self->is_failed)
         return;
     self->has_closed = true;
     self->out = out;
@@ -329,7 +332,7 @@ void pfl_tls_engine_close_notify(struct pfl_tls_engine *self, struct pfl_writer 
 
 bool pfl_tls_engine_is_ready(const struct pfl_tls_engine *self)
 {
-    return self->is_ready;
+    return self->phase == PHASE_READY;
 }
 
 bool pfl_tls_engine_has_peer_closed(const struct pfl_tls_engine *self)
@@ -349,12 +352,12 @@ const char *pfl_tls_engine_get_error(const struct pfl_tls_engine *self)
 
 const char *pfl_tls_engine_get_alpn(const struct pfl_tls_engine *self)
 {
-    return self->is_ready ? mbedtls_ssl_get_alpn_protocol(&self->ssl) : NULL;
+    return self->phase == PHASE_READY ? mbedtls_ssl_get_alpn_protocol(&self->ssl) : NULL;
 }
 
 const char *pfl_tls_engine_get_version(const struct pfl_tls_engine *self)
 {
-    return self->is_ready ? mbedtls_ssl_get_version(&self->ssl) + strlen("TLSv") : "";
+    return self->phase == PHASE_READY ? mbedtls_ssl_get_version(&self->ssl) + strlen("TLSv") : "";
 }
 
 size_t pfl_tls_engine_get_record_bytes(const struct pfl_tls_engine *self)
@@ -364,7 +367,7 @@ size_t pfl_tls_engine_get_record_bytes(const struct pfl_tls_engine *self)
 
 const char *pfl_tls_engine_get_cipher(const struct pfl_tls_engine *self)
 {
-    return self->is_ready ? mbedtls_ssl_get_ciphersuite(&self->ssl) : "";
+    return self->phase == PHASE_READY ? mbedtls_ssl_get_ciphersuite(&self->ssl) : "";
 }
 
 int pfl_tls_engine_new(struct pfl_tls_conf *conf, const char *expected_uri,

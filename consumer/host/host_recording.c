@@ -71,7 +71,7 @@ void pfl_host_recording_arm(struct pfl_host_recording *self)
 {
     uint64_t ms = deadline_of(self, self->state);
 
-    if (!self->is_timer_open)
+    if (self->closing != PFL_CLOSE_NOT_BEGUN)
         return;
     if (ms != 0)
         uv_timer_start(&self->timer, on_deadline, ms, 0);
@@ -95,7 +95,7 @@ void pfl_host_recording_look_later(struct pfl_host_recording *self)
 {
     if (self->stop_by_ms == 0)
         self->stop_by_ms = uv_now(self->conf.conn.loop) + deadline_of(self, self->state);
-    if (self->is_timer_open)
+    if (self->closing == PFL_CLOSE_NOT_BEGUN)
         uv_timer_start(&self->timer, on_look, LOOK_MS, 0);
 }
 
@@ -106,7 +106,8 @@ static void on_watched_look(uv_timer_t *timer)
 
 void pfl_host_recording_watch_later(struct pfl_host_recording *self)
 {
-    if (self->is_timer_open && self->has_own_wait && self->state == PFL_HOST_RECORDING)
+    if (self->closing == PFL_CLOSE_NOT_BEGUN && self->has_own_wait &&
+        self->state == PFL_HOST_RECORDING)
         uv_timer_start(&self->timer, on_watched_look, WATCHED_LOOK_MS, 0);
 }
 
@@ -126,7 +127,7 @@ void pfl_host_recording_move(struct pfl_host_recording *self, enum pfl_host_reco
 
 static void finish_close(struct pfl_host_recording *h)
 {
-    if (h->conn != NULL || h->clock_conn != NULL || h->is_timer_open)
+    if (h->conn != NULL || h->clock_conn != NULL || h->closing != PFL_CLOSE_TIMER_DONE)
         return;
     pfl_host_recording_move(h, h->report.why[0] == '\0' ? PFL_HOST_DONE : PFL_HOST_FAILED);
 }
@@ -135,15 +136,15 @@ static void on_timer_closed(uv_handle_t *handle)
 {
     struct pfl_host_recording *h = handle->data;
 
-    h->is_timer_open = false;
+    h->closing = PFL_CLOSE_TIMER_DONE;
     finish_close(h);
 }
 
 void pfl_host_recording_close_now(struct pfl_host_recording *self)
 {
-    if (self->is_closing_now || self->state != PFL_HOST_CLOSING)
+    if (self->closing != PFL_CLOSE_NOT_BEGUN || self->state != PFL_HOST_CLOSING)
         return;
-    self->is_closing_now = true;
+    self->closing = PFL_CLOSE_BEGUN;
     if (self->conn != NULL) {
         self->report.resumes = pfl_host_conn_get_resumes(self->conn);
         pfl_host_conn_close(self->conn);
@@ -157,15 +158,17 @@ void pfl_host_recording_close_now(struct pfl_host_recording *self)
  * back, or visited, the answer says so. */
 static bool is_session_there(const struct pfl_host_recording *h)
 {
-    return h->conf.task == PFL_HOST_TASK_READ && h->has_session && !h->is_attached &&
-           (h->is_copied || h->report.read_began_ns == 0);
+    return h->conf.task == PFL_HOST_TASK_READ &&
+           (h->hold == PFL_HOLD_DETACHED || h->hold == PFL_HOLD_VISITED) &&
+           (h->source == PFL_READ_COPY || h->report.read_began_ns == 0);
 }
 
 /* READ: it is not known whether its session exists, or it is attached and the answer to Detach
  * decides what is left. */
 static bool is_session_unknown(const struct pfl_host_recording *h)
 {
-    return h->conf.task == PFL_HOST_TASK_READ && (!h->has_looked || h->is_attached);
+    return h->conf.task == PFL_HOST_TASK_READ &&
+           (h->hold == PFL_HOLD_UNKNOWN || h->hold == PFL_HOLD_ATTACHED);
 }
 
 void pfl_host_recording_begin_close(struct pfl_host_recording *self)
@@ -177,9 +180,9 @@ void pfl_host_recording_begin_close(struct pfl_host_recording *self)
     else if (self->report.why[0] != '\0' && is_session_there(self))
         self->report.fate = PFL_SESSION_LEFT;
     pfl_host_recording_move(self, PFL_HOST_CLOSING);
-    if (self->is_visiting && self->conn != NULL)
+    if (self->hold == PFL_HOLD_VISITED && self->conn != NULL)
         return; /* its last answer closes */
-    if ((self->is_attached || self->is_to_keep) && self->conn != NULL)
+    if ((self->hold == PFL_HOLD_ATTACHED || self->is_to_keep) && self->conn != NULL)
         pfl_host_recording_give_session_back(self);
     else
         pfl_host_recording_close_now(self);
@@ -187,7 +190,7 @@ void pfl_host_recording_begin_close(struct pfl_host_recording *self)
 
 void pfl_host_recording_close_when_read(struct pfl_host_recording *self)
 {
-    if (self->is_copied && !self->conf.keeps_session)
+    if (self->source == PFL_READ_COPY && !self->conf.keeps_session)
         self->report.fate = PFL_SESSION_NOT_REMOVED;
     pfl_host_recording_begin_close(self);
 }
@@ -214,8 +217,8 @@ void pfl_host_recording_keep(struct pfl_host_recording *self, const char *why)
     if (self->state < PFL_HOST_STOPPED || self->state > PFL_HOST_READ_OUT)
         return;
     /* The copy of one that stays, and what has nothing left in it, need not be kept. */
-    self->is_to_keep = self->conf.kept_key != NULL && !self->is_copied && !self->is_attached &&
-                       self->state != PFL_HOST_READ_OUT;
+    self->is_to_keep = self->conf.kept_key != NULL && self->source != PFL_READ_COPY &&
+                       self->hold != PFL_HOLD_ATTACHED && self->state != PFL_HOST_READ_OUT;
     pfl_host_recording_give_up(self, why);
 }
 
@@ -343,7 +346,6 @@ static void fail_attached(struct pfl_host_recording *h, const char *why)
 
     (void)snprintf(words, sizeof(words),
                    "%s, and its service may have freed the session with the connection", why);
-    h->has_session = false;
     pfl_host_recording_fail(h, words);
 }
 
@@ -352,13 +354,14 @@ static void on_conn_closed(void *user, const char *why)
     struct pfl_host_recording *h = user;
 
     h->conn = NULL;
-    h->is_visiting = false; /* it came whole or not at all: the session is there */
+    if (h->hold == PFL_HOLD_VISITED) /* it came whole or not at all: the session is there */
+        h->hold = PFL_HOLD_DETACHED;
     pfl_host_recording_close_now(h);
     if (h->state == PFL_HOST_CLOSING)
         finish_close(h);
     else if (h->state >= PFL_HOST_READ_OUT && h->state < PFL_HOST_CLOSING)
         pfl_host_recording_close_when_read(h);
-    else if (h->conf.task == PFL_HOST_TASK_READ && h->is_attached)
+    else if (h->conf.task == PFL_HOST_TASK_READ && h->hold == PFL_HOLD_ATTACHED)
         fail_attached(h, why);
     else
         pfl_host_recording_fail(h, why);
@@ -420,7 +423,6 @@ int pfl_host_recording_new(const struct pfl_host_recording_conf *conf,
     }
     uv_timer_init(conf->conn.loop, &h->timer);
     h->timer.data = h;
-    h->is_timer_open = true;
     pfl_host_recording_arm(h);
     *ret_host_recording = h;
     return 0;
@@ -469,9 +471,9 @@ void pfl_host_recording_begin(struct pfl_host_recording *self)
         pfl_host_recording_move(self, PFL_HOST_STARTING);
         break;
     case PFL_HOST_TASK_READ:
-        pfl_host_recording_move(self, self->has_no_name       ? PFL_HOST_STATS
-                                      : self->is_session_over ? PFL_HOST_CLONING
-                                                              : PFL_HOST_FLUSHING);
+        pfl_host_recording_move(self, self->source == PFL_READ_KEY_ONLY ? PFL_HOST_STATS
+                                      : self->is_session_over           ? PFL_HOST_CLONING
+                                                                        : PFL_HOST_FLUSHING);
         break;
     case PFL_HOST_TASK_SNAPSHOT:
         pfl_host_recording_move(self, PFL_HOST_CLONING);

@@ -11,6 +11,25 @@
 #include "consumer/host/host_recording.h"
 #include "consumer/host/read_pace.h"
 
+/* What is known about the session of the host that the task is about: one that outlives our
+ * connection. RECORD has none, START from its Detach on. */
+enum pfl_session_hold {
+    PFL_HOLD_UNKNOWN,  /* the service has not listed its sessions yet */
+    PFL_HOLD_NONE,     /* it is not there, or not for us */
+    PFL_HOLD_DETACHED, /* it exists, and runs by itself */
+    PFL_HOLD_VISITED,  /* likewise; the last answer of a visit is pending */
+    PFL_HOLD_ATTACHED, /* to our connection, or will be: it must be given back before closing */
+};
+
+/* READ: where the packets come from. */
+enum pfl_read_source {
+    PFL_READ_NAMED,    /* the session itself, if the service does not copy it */
+    PFL_READ_KEY_ONLY, /* the session itself: it has only a key, and cannot be copied */
+    PFL_READ_COPY,     /* a copy: the session is removed afterwards */
+};
+
+enum pfl_close_step { PFL_CLOSE_NOT_BEGUN, PFL_CLOSE_BEGUN, PFL_CLOSE_TIMER_DONE };
+
 struct pfl_host_recording {
     struct pfl_host_recording_conf conf;
     enum pfl_host_recording_state state;
@@ -19,23 +38,18 @@ struct pfl_host_recording {
     struct pfl_host_conn *clock_conn; /* owned; NULL: closed */
     bool is_conn_ready;
     bool is_clock_ready;
-    bool is_timer_open;
     bool is_paused;
     bool is_session_over; /* EnableTracing was answered */
     uv_timer_t timer;
     struct pfl_clock_probe probe;
     bool has_own_wait; /* WATCH: our own session waits for the triggers */
-    bool is_attached;  /* to a session that is to outlive the connection */
-    bool is_visiting;  /* READ: the last answer of a visit is pending */
     bool is_flushed;
-    bool has_session;    /* READ: it exists, and is not freed */
-    bool has_looked;     /* the service has listed its sessions, or cannot */
-    bool is_copied;      /* READ: reads a copy of the session */
-    bool has_no_name;    /* READ: it has only a key, and cannot be copied */
-    bool is_to_keep;     /* under conf.kept_key */
+    bool is_to_keep; /* under conf.kept_key */
+    enum pfl_session_hold hold;
+    enum pfl_read_source source;
     uint64_t stop_by_ms; /* READ: of the loop, deadline of the session's stop */
     uint64_t lost_ms;    /* of the loop, when the connection was first seen lost; 0: connected */
-    bool is_closing_now;
+    enum pfl_close_step closing;
     struct pfl_packet_scan scan;
     struct pfl_read_budget budget; /* while READING */
     struct pfl_read_pace pace;     /* likewise */

@@ -168,8 +168,7 @@ static int on_attached(void *user, const struct pfl_rpc_reply *reply)
 
     if (h->state != PFL_HOST_SETUP)
         return 0;
-    h->is_attached = reply->success;
-    h->has_session = reply->success;
+    h->hold = reply->success ? PFL_HOLD_ATTACHED : PFL_HOLD_NONE;
     if (reply->success)
         ask_notice_of_end(h);
     else
@@ -184,8 +183,7 @@ static void ask_by_key(struct pfl_host_recording *h, const char *method, pfl_rpc
 /* Closing before the answer must detach as well: the service frees what is attached then. */
 static void ask_attach(struct pfl_host_recording *h, pfl_rpc_reply_cb cb)
 {
-    h->is_attached = true;
-    h->has_session = true;
+    h->hold = PFL_HOLD_ATTACHED;
     ask_by_key(h, "Attach", cb);
 }
 
@@ -212,10 +210,9 @@ static int on_visit_attached(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_recording *h = user;
 
-    if (!h->is_visiting || reply->success)
+    if (h->hold != PFL_HOLD_VISITED || reply->success)
         return 0;
-    h->is_visiting = false;
-    h->has_session = false;
+    h->hold = PFL_HOLD_NONE;
     if (h->state == PFL_HOST_CLOSING) {
         h->report.fate = PFL_SESSION_GONE;
         pfl_host_recording_close_now(h);
@@ -241,8 +238,9 @@ void pfl_host_recording_visit_session(struct pfl_host_recording *self,
     if (self->state != state)
         return; /* it has failed, and nothing was written */
     rc = pfl_host_conn_uncork(self->conn);
-    self->is_visiting = rc == 0;
-    if (rc != 0 && rc != PFL_ESTATE) /* which is about to say why it ended */
+    if (rc == 0)
+        self->hold = PFL_HOLD_VISITED;
+    else if (rc != PFL_ESTATE) /* which is about to say why it ended */
         pfl_host_recording_fail(self, pfl_err_str(rc));
 }
 
@@ -258,7 +256,7 @@ static void judge_stop(struct pfl_host_recording *h)
     } else if (found == PFL_SESSION_RUNNING) {
         pfl_host_recording_look_later(h);
     } else {
-        h->has_session = false;
+        h->hold = PFL_HOLD_NONE;
         pfl_host_recording_fail(h, "the session is gone: it was killed, or its duration is over");
     }
 }
@@ -280,10 +278,9 @@ static int on_visited(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_host_recording *h = user;
 
-    if (!h->is_visiting)
+    if (h->hold != PFL_HOLD_VISITED)
         return 0;
-    h->is_visiting = false;
-    h->is_attached = !reply->success;
+    h->hold = reply->success ? PFL_HOLD_DETACHED : PFL_HOLD_ATTACHED;
     if (h->state == PFL_HOST_CLOSING) {
         h->report.fate = reply->success ? PFL_SESSION_LEFT : PFL_SESSION_GONE;
         pfl_host_recording_close_now(h);
@@ -332,10 +329,11 @@ static void take_session(struct pfl_host_recording *h)
 
     if (found == PFL_SESSION_NONE && has_only_key(h)) {
         found = PFL_SESSION_OVER;
-        h->has_no_name = true;
+        h->source = PFL_READ_KEY_ONLY;
     } else if (found == PFL_SESSION_NONE && h->conf.task == PFL_HOST_TASK_READ) {
         found = pfl_session_find_left(pfl_buf_get(&h->service_state), h->conf.session);
-        h->has_no_name = found != PFL_SESSION_NONE;
+        if (found != PFL_SESSION_NONE)
+            h->source = PFL_READ_KEY_ONLY;
     }
 
     h->is_session_over = found == PFL_SESSION_OVER;
@@ -347,7 +345,7 @@ static void take_session(struct pfl_host_recording *h)
         pfl_host_recording_fail(h,
                                 "the session has ended: nothing can be raised in it any more; see "
                                 "perfleet read");
-    } else if (h->has_no_name && h->conf.keeps_session) {
+    } else if (h->source == PFL_READ_KEY_ONLY && h->conf.keeps_session) {
         pfl_host_recording_fail(
             h, "what was left under a key alone cannot be copied, and reading takes "
                "it: leave out --keep");
@@ -359,8 +357,9 @@ static void take_session(struct pfl_host_recording *h)
                                 "CLONE_SNAPSHOT triggers { name: \"x\" } }; see perfleet snapshot");
     } else if (h->conf.task == PFL_HOST_TASK_SNAPSHOT) {
         pfl_host_recording_move(h, PFL_HOST_READY);
-    } else if ((h->conf.task == PFL_HOST_TASK_READ && !h->has_no_name) || is_wait_possible(h)) {
-        h->has_session = true;
+    } else if ((h->conf.task == PFL_HOST_TASK_READ && h->source == PFL_READ_NAMED) ||
+               is_wait_possible(h)) {
+        h->hold = PFL_HOLD_DETACHED;
         pfl_host_recording_visit_session(h, NULL);
     } else {
         ask_attach(h, on_attached);
@@ -374,7 +373,7 @@ static int on_state(void *user, const struct pfl_rpc_reply *reply)
 
     if (h->state != PFL_HOST_SETUP)
         return 0;
-    h->has_looked = true;
+    h->hold = PFL_HOLD_NONE;
     if (!reply->success || pfl_session_take_state(reply->body, &h->service_state) != 0)
         fail_refused(h, reply, "the service does not report its sessions");
     else if (!reply->has_more)
@@ -441,7 +440,7 @@ static int on_attached_again(void *user, const struct pfl_rpc_reply *reply)
 
     if (h->state != PFL_HOST_CLONING)
         return 0;
-    h->is_attached = reply->success;
+    h->hold = reply->success ? PFL_HOLD_ATTACHED : PFL_HOLD_DETACHED;
     if (reply->success)
         pfl_host_recording_move(h, PFL_HOST_STATS);
     else
@@ -468,7 +467,8 @@ static int on_cloned(void *user, const struct pfl_rpc_reply *reply)
                      pfl_log_quote((const char *)f.bytes.data, f.bytes.len));
     }
     if (reply->success && is_cloned) {
-        h->is_copied = h->conf.task == PFL_HOST_TASK_READ;
+        if (h->conf.task == PFL_HOST_TASK_READ)
+            h->source = PFL_READ_COPY;
         pfl_host_recording_move(h, PFL_HOST_STATS);
     } else if (h->conf.task == PFL_HOST_TASK_READ && !h->conf.keeps_session) {
         ask_attach(h, on_attached_again);
@@ -501,7 +501,7 @@ static int on_detached(void *user, const struct pfl_rpc_reply *reply)
 
     if (h->state != PFL_HOST_DETACHING)
         return 0;
-    h->is_attached = !reply->success;
+    h->hold = reply->success ? PFL_HOLD_DETACHED : PFL_HOLD_ATTACHED;
     if (!reply->success)
         fail_refused(h, reply, "the service does not let the session run by itself");
     else if (h->conf.task == PFL_HOST_TASK_WATCH)
@@ -517,7 +517,7 @@ static int on_given_back(void *user, const struct pfl_rpc_reply *reply)
 
     if (h->is_to_keep && reply->success)
         h->report.fate = PFL_SESSION_KEPT;
-    else if (h->has_session && reply->success && h->report.read_began_ns == 0)
+    else if (h->conf.task != PFL_HOST_TASK_START && reply->success && h->report.read_began_ns == 0)
         h->report.fate = PFL_SESSION_LEFT;
     else if (h->report.fate != PFL_SESSION_NOT_REMOVED)
         h->report.fate = PFL_SESSION_GONE;
@@ -557,7 +557,7 @@ void pfl_host_recording_remove_session(struct pfl_host_recording *self)
 
 void pfl_host_recording_give_session_back(struct pfl_host_recording *self)
 {
-    self->is_attached = false;
+    self->hold = PFL_HOLD_DETACHED;
     ask_by_key(self, "Detach", on_given_back);
 }
 

@@ -263,7 +263,7 @@ static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
 
     (void)reply;
     h->is_flushed = true;
-    if (h->state == PFL_HOST_FLUSHING && !h->is_visiting)
+    if (h->state == PFL_HOST_FLUSHING && h->hold != PFL_HOLD_VISITED)
         pfl_host_recording_move(h, PFL_HOST_DISABLING);
     return 0;
 }
@@ -291,7 +291,7 @@ static int on_freed(void *user, const struct pfl_rpc_reply *reply)
     (void)reply;
     if (h->state != PFL_HOST_FREEING)
         return 0;
-    if (h->is_copied && !h->conf.keeps_session)
+    if (h->source == PFL_READ_COPY && !h->conf.keeps_session)
         pfl_host_recording_move(h, PFL_HOST_REMOVING);
     else
         pfl_host_recording_begin_close(h);
@@ -502,7 +502,8 @@ void pfl_host_recording_enter(struct pfl_host_recording *self)
         self->report.read_ended_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
         break;
     case PFL_HOST_FREEING:
-        self->is_attached = false;
+        if (self->hold == PFL_HOLD_ATTACHED)
+            self->hold = PFL_HOLD_NONE;
         pfl_host_recording_ask(self, "FreeBuffers", no_args(), on_freed);
         break;
     case PFL_HOST_REMOVING:

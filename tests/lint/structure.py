@@ -22,6 +22,9 @@ import tags
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 EXPORTED = re.compile(r"\b(?:pfl|perfleet)_\w+")
+STRUCT = re.compile(r"\bstruct(?:\s+(\w+))?\s*\{")
+BOOLS = re.compile(r"\bbool\s+([^;()]+);")
+MANY_BOOLS = 6
 BRUTE_FORCE = 8  # so many folders of one ring are tried in each order
 
 
@@ -104,6 +107,20 @@ def call_graph(texts):
     return graph
 
 
+def structs_with_bools(texts):
+    """Number of bools, and `name tag`, of each struct with many; those of structs inside it count."""
+    for name, text in texts.items():
+        code = csource.code_only(text)
+        for match in STRUCT.finditer(code):
+            depth, end = 1, match.end()
+            while depth and end < len(code):
+                depth += {"{": 1, "}": -1}.get(code[end], 0)
+                end += 1
+            bools = sum(b.count(",") + 1 for b in BOOLS.findall(code[match.end():end]))
+            if bools >= MANY_BOOLS:
+                yield bools, f"{name} {match.group(1) or '(no tag)'}"
+
+
 def code_figures(texts):
     folders = collections.Counter(os.path.dirname(name) for name in texts)
     yield "files per folder", [f"{count:4} {folder}" for folder, count in sorted(folders.items())]
@@ -122,6 +139,8 @@ def code_figures(texts):
     yield f"functions: {len(lengths)}, {shares(lengths)}", []
     twice = {tag: places for tag, places in sorted(tags.definitions(texts).items()) if len(places) > 1}
     yield f"tags defined twice: {len(twice)}", [f"{t}: {' '.join(p)}" for t, p in twice.items()]
+    many = sorted(structs_with_bools(texts), reverse=True)
+    yield f"structs with {MANY_BOOLS} or more bools: {len(many)}", [f"{count:4} {what}" for count, what in many]
     counts = [(len(list(fields.check(name, text))), name) for name, text in texts.items()]
     counts = sorted((count for count in counts if count[0]), reverse=True)
     yield f"numeric field literals: {sum(c for c, _ in counts)} in {len(counts)} files", [
@@ -141,7 +160,8 @@ def document_figures(texts):
 
 def self_test():
     texts = {"a/x.c": '#include "a/x.h"\n#include "b/y.h"\nvoid pfl_x_f(void)\n{\n    pfl_y_f();\n}\n',
-             "a/x.h": "struct pfl_x {\n};\n", "b/y.h": "struct pfl_x {\n};\n",
+             "a/x.h": "struct pfl_x {\n};\n",
+             "b/y.h": "struct pfl_x { bool a, b; bool c; int d; struct { bool e; bool f[2]; bool g; } h;\n};\n",
              "b/y.c": '#include "a/x.h"\nvoid pfl_y_f(void)\n{\n    pfl_z_f();\n}\n',
              "b/z.c": "void pfl_z_f(void)\n{\n    pfl_x_f(); struct pfl_field f; if (f.id == 3) return;\n"
                       "    pfl_writer_field_varint(w, 4, 5); pfl_writer_field_varint(w, NAME, 5);\n}\n"}
@@ -149,7 +169,7 @@ def self_test():
     want = ["files per folder", "arrows between folders: 2, upward 1", "rings of folders: 1",
             "rings of calls between more than two files: 1",
             "files: 5, lines 20, median 5, 90 % 6, longest 6", "functions: 3, median 3, 90 % 4, longest 4",
-            "tags defined twice: 1", "numeric field literals: 2 in 1 files"]
+            "tags defined twice: 1", "structs with 6 or more bools: 1", "numeric field literals: 2 in 1 files"]
     wrong = [f"{h!r}, not {w!r}" for h, w in zip(heads, want) if h != w]
     many = {str(i): [str((i + 1) % 10)] for i in range(10)}
     wrong += [] if len(upward(rings(many)[0], many)) == 1 else ["a ring of ten"]
