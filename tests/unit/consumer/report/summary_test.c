@@ -458,7 +458,7 @@ static void whatever_there_is_to_say_of_a_host_is_said_once_and_in_this_order(vo
                 "  lost: 4 chunks overwritten (the buffer is too small for a ring)\n"
                 "  lost: 1 malformed packets from producers\n"
                 "  lost: 2 gaps marked by the packets after them\n"
-                "  lost: 3 packets that are malformed or compressed\n"
+                "  lost: 3 packets that are malformed or cannot be decoded\n"
                 "  lost: 5 packets that refer to interned data (names) which was overwritten: add "
                 "incremental_state_config { clear_period_ms: 5000 } to the config\n"
                 "  note: 6 packets before the first whole interned data (names) of their sequences "
