@@ -209,6 +209,21 @@ static void a_role_of_the_largest_size_is_written_and_read(void **state)
     pfl_buf_fini(&out);
 }
 
+static void the_longest_name_is_copied_whole(void **state)
+{
+    char expected[PFL_ROLE_PATTERN_MAX + 1];
+    char name[PFL_ROLE_PATTERN_MAX + 1];
+    uint8_t role[PFL_ROLE_PATTERN_MAX + 16];
+    struct pfl_writer w = pfl_writer_of(role, sizeof(role));
+
+    (void)state;
+    memset(expected, 'n', PFL_ROLE_PATTERN_MAX);
+    expected[PFL_ROLE_PATTERN_MAX] = '\0';
+    pfl_writer_field_bytes(&w, ROLE__NAME, expected, PFL_ROLE_PATTERN_MAX);
+    pfl_role_copy_name(pfl_span_of(role, sizeof(role) - w.left), name);
+    assert_string_equal(name, expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +234,7 @@ int main(void)
         cmocka_unit_test(an_agent_gets_the_role_without_the_relays_fields),
         cmocka_unit_test(a_header_field_has_the_role_in_digits),
         cmocka_unit_test(a_role_of_the_largest_size_is_written_and_read),
+        cmocka_unit_test(the_longest_name_is_copied_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,6 +144,9 @@ static void floats_take_exponents_suffixes_infinity_and_nan(void **state)
     ENCODES("flt: -inf", "\x4d\x00\x00\x80\xff");
     ENCODES("flt: Infinity", "\x4d\x00\x00\x80\x7f");
     ENCODES("flt: 1e300", "\x4d\x00\x00\x80\x7f");
+    ENCODES("flt: 3.4028234663852886e38", "\x4d\xff\xff\x7f\x7f"); /* the largest */
+    ENCODES("flt: -3.4028234663852886e38", "\x4d\xff\xff\x7f\xff");
+    ENCODES("flt: 3.4028234663852890e38", "\x4d\x00\x00\x80\x7f");
     ENCODES("flt: nan", "\x4d\x00\x00\xc0\x7f");
     ENCODES("dbl: 2.5e-1", "\x51\x00\x00\x00\x00\x00\x00\xd0\x3f");
     ENCODES("dbl: 1E+2F", "\x51\x00\x00\x00\x00\x00\x00\x59\x40");

@@ -340,6 +340,25 @@ static void an_answer_is_bounded_and_says_what_it_leaves_out(void **state)
     close_service(&service, first);
 }
 
+/* Each refusal gives the share back, so that close_service finds none in use. */
+static void a_producer_has_so_many_sources_and_a_refused_one_costs_nothing(void **state)
+{
+    struct pfl_producer *producer;
+    struct pfl_service service;
+    char name[32];
+
+    (void)state;
+    open_service(&service, &producer);
+    for (unsigned i = 0; i < PFL_PRODUCER_MAX_SOURCES + 3; i++) {
+        (void)snprintf(name, sizeof(name), "source-%u", i);
+        register_named(&service, producer, name, strlen(name) + 2,
+                       i < PFL_PRODUCER_MAX_SOURCES ? 0 : PFL_ELIMIT);
+    }
+    assert_int_equal(service.shares.sources.used, PFL_PRODUCER_MAX_SOURCES);
+    assert_int_equal(service.sources_len, PFL_PRODUCER_MAX_SOURCES);
+    close_service(&service, producer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +368,7 @@ int main(void)
         cmocka_unit_test(of_a_descriptor_too_large_for_a_reply_the_name_is_reported),
         cmocka_unit_test(sources_that_come_and_go_between_parts_confuse_no_answer),
         cmocka_unit_test(an_answer_is_bounded_and_says_what_it_leaves_out),
+        cmocka_unit_test(a_producer_has_so_many_sources_and_a_refused_one_costs_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -179,6 +179,23 @@ static void a_session_that_is_refused_later_lowers_its_boost_again(void **state)
     assert_int_equal(in_force.priority, 0);
 }
 
+static void who_was_there_before_is_reported_by_the_time_of_its_state(void **state)
+{
+    struct pfl_kit_client third;
+
+    (void)state;
+    pfl_kit_consumer_open(&third, &kit);
+    (void)pfl_kit_consumer_enable(&first, BUFFER "deferred_start: true");
+    pfl_port_kit_pass_ms(&kit, 10);
+    (void)pfl_kit_consumer_enable(&second, BUFFER);
+    pfl_port_kit_pass_ms(&kit, 10);
+    pfl_kit_client_expect_empty(&first, pfl_kit_client_invoke(&first, KIT_START, NO_ARGS), true,
+                                false); /* later than the second */
+    (void)pfl_kit_consumer_enable(&third, BUFFER TELLS);
+    assert_string_equal(read_events(&third), "2:3 1:3 ");
+    pfl_kit_client_close(&third);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_kit, close_kit)
@@ -189,6 +206,7 @@ int main(void)
         TEST(the_highest_boost_counts_until_its_session_is_freed),
         TEST(a_boost_that_the_host_refuses_is_a_refused_session),
         TEST(a_session_that_is_refused_later_lowers_its_boost_again),
+        TEST(who_was_there_before_is_reported_by_the_time_of_its_state),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

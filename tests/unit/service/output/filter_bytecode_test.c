@@ -106,7 +106,8 @@ static void bytecode_that_is_none_is_refused_with_the_reason(void **state)
     expect_refused(kit_bytecode(KIT_NESTED(1, 1), KIT_END), no, "leads to message 1");
     expect_refused(kit_bytecode(KIT_NESTED(1, UINT32_MAX), KIT_END), no, "no message 4294967295");
     expect_refused(kit_bytecode(KIT_RANGE(200, 9), KIT_FIELD(205), KIT_END), no, "later range");
-    expect_refused(kit_bytecode(KIT_TYPED(1, 65535), KIT_END), no, "semantic type 65535");
+    expect_refused(kit_bytecode(KIT_TYPED(1, 65535), KIT_END), no,
+                   "word 1: no semantic type 65535");
 }
 
 static void overlay_that_is_none_is_refused_with_the_reason(void **state)

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "perfetto/service_state.fields.h"
 #include "tests/unit/service/port/role_kit.h"
 
 #define ONE_SOURCE "buffers { size_kb: 64 } data_sources { config { name: \"kit.source\" } } "
@@ -395,6 +396,73 @@ static void a_changed_filter_lets_a_producer_join(void **state)
     pfl_kit_client_close(&producer);
 }
 
+/* The only session of the service's state. */
+static struct pfl_kit_reply query_session(struct pfl_span *ret_session)
+{
+    uint64_t id = pfl_kit_client_invoke(&second, KIT_QUERY, NO_ARGS);
+    struct pfl_kit_reply reply = pfl_kit_client_expect(&second, id, true, false);
+    struct pfl_reader r = pfl_reader_of(pfl_span_of(reply.body, reply.body_len));
+    struct pfl_field f = {0};
+
+    assert_true(pfl_reader_field(&r, &f)); /* service_state */
+    for (r = pfl_reader_of(f.bytes);
+         pfl_reader_field(&r, &f) && f.id != TRACING_SERVICE_STATE__TRACING_SESSIONS;)
+        ;
+    assert_int_equal(f.id, TRACING_SERVICE_STATE__TRACING_SESSIONS);
+    *ret_session = f.bytes;
+    return reply;
+}
+
+/* The number in that field, or its length and first byte; 0: it is not there. */
+static uint64_t value_in(struct pfl_span session, uint32_t id)
+{
+    struct pfl_reader r = pfl_reader_of(session);
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (f.id == id)
+            return f.type == PFL_WIRE_BYTES ? f.bytes.len * 256 + f.bytes.data[0] : f.value;
+    }
+    return 0;
+}
+
+static void what_a_session_is_is_told_with_the_services_state(void **state)
+{
+    struct pfl_kit_reply reply;
+    struct pfl_span s;
+
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first,
+                                  ONE_SOURCE "duration_ms: 5000 unique_session_name: \"name\" "
+                                             "bugreport_score: -3 bugreport_filename: \"file\"");
+    reply = query_session(&s);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__ID), 1);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__CONSUMER_UID), geteuid());
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__STATE), 7 * 256 + 'S');
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__UNIQUE_SESSION_NAME),
+                     4 * 256 + 'n');
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__BUFFER_SIZE_KB), 64);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__DURATION_MS), 5000);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__BUGREPORT_SCORE),
+                     (uint64_t)-3);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__BUGREPORT_FILENAME),
+                     4 * 256 + 'f');
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__IS_STARTED), 1);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY), 0);
+    pfl_kit_reply_free(&reply);
+    call_string(&first, KIT_DETACH, "key", true);
+    reply = query_session(&s);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY),
+                     3 * 256 + 'k');
+    pfl_kit_reply_free(&reply);
+    call_string(&first, KIT_ATTACH, "key", true);
+    call_string(&first, KIT_DETACH, "name", true); /* said by the name already */
+    reply = query_session(&s);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY), 0);
+    pfl_kit_reply_free(&reply);
+    call_string(&first, KIT_ATTACH, "name", true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +492,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_clone_waits_for_the_flush_and_fails_with_its_source,
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_changed_filter_lets_a_producer_join, open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(what_a_session_is_is_told_with_the_services_state, open_kit,
+                                        close_kit),
         cmocka_unit_test_setup_teardown(a_consumer_that_leaves_is_given_no_clone, open_kit,
                                         close_kit),
     };

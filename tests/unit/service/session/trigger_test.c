@@ -121,7 +121,9 @@ static void a_start_that_never_comes_ends_at_the_timeout_with_nothing(void **sta
     uint64_t enable = pfl_kit_consumer_enable(&consumer, CONFIG("START_TRACING", ""));
 
     (void)state;
-    pfl_port_kit_pass_ms(&kit, 60000);
+    pfl_port_kit_pass_ms(&kit, 59999);
+    assert_int_equal(state_of_session(), PFL_SESSION_CONFIGURED);
+    pfl_port_kit_pass_ms(&kit, 1);
     pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
     pfl_kit_client_expect_empty(&consumer, pfl_kit_client_invoke(&consumer, KIT_READ, NO_ARGS),
                                 true, false);
