@@ -287,6 +287,41 @@ static void more_users_than_entries_share_one_and_all_are_served(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, reset)
 
+static bool is_known(uint64_t who)
+{
+    for (size_t i = 0; i < PFL_FAIR_TURN_USERS; i++) {
+        if (turns.users[i].is_used && turns.users[i].who == who)
+            return true;
+    }
+    return false;
+}
+
+static void of_too_many_users_the_one_that_was_served_longest_ago_is_forgotten(void **state)
+{
+    const uint64_t first = 1000;
+
+    (void)state;
+    for (uint64_t i = 0; i < PFL_FAIR_TURN_USERS; i++) {
+        pfl_fair_turn_charge(&turns, first + i, 1);
+        assert_true(is_known(first)); /* while there are free places */
+        if (i == 4)
+            end_turn();
+    }
+    end_turn();
+    pfl_fair_turn_charge(&turns, first + 2, 1);
+    end_turn();
+    pfl_fair_turn_charge(&turns, 5000, 1);
+    assert_false(is_known(first)); /* one of the first turn */
+    assert_true(is_known(5000));
+    pfl_fair_turn_charge(&turns, 5001, 1);
+    assert_false(is_known(first + 1));
+    pfl_fair_turn_charge(&turns, 5002, 1);
+    assert_true(is_known(first + 2)); /* was served again */
+    assert_false(is_known(first + 3));
+    for (uint64_t i = 5; i < PFL_FAIR_TURN_USERS; i++)
+        assert_true(is_known(first + i));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +342,7 @@ int main(void)
         TEST(one_that_ends_while_it_waits_leaves_the_queue),
         TEST(a_user_with_a_queue_is_not_forgotten),
         TEST(more_users_than_entries_share_one_and_all_are_served),
+        TEST(of_too_many_users_the_one_that_was_served_longest_ago_is_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,8 @@ static void each_request_has_its_status(void **state)
         const char *text;
     } cases[] = {
         {200, "GET /metrics?x=1&y HTTP/1.1\r\nhOST:\r\n\r\n"},
+        {200, "GET /metrics HTTP/1.1\r\nHost: a\r\nHosT2: b\r\nHosX: b\r\n"
+              "Content-LengtX: 1\r\nTransfer-EncodinX: chunked\r\n\r\n"},
         {404, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"},
         {404, "GET /metrics/ HTTP/1.1\r\nHost: a\r\n\r\n"},
         {404, "GET /../metrics HTTP/1.1\r\nHost: a\r\n\r\n"},

@@ -532,6 +532,26 @@ static void every_failed_allocation_of_an_open_is_reported(void **state)
     }
 }
 
+static void a_trigger_has_a_name_that_is_not_too_long_and_so_many_wait(void **state)
+{
+    struct perfleet_conf conf = {.producer_name = "tester", .socket = "@perfleet-test-nobody"};
+    char name[PFL_CLIENT_TRIGGER_NAME_MAX + 2];
+    struct perfleet *tracing;
+
+    (void)state;
+    memset(name, 't', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    assert_int_equal(perfleet_open(&conf, &tracing), 0);
+    assert_int_equal(perfleet_trigger_within(tracing, "", 60000), PERFLEET_EINVAL);
+    assert_int_equal(perfleet_trigger_within(tracing, name, 60000), PERFLEET_EINVAL);
+    name[PFL_CLIENT_TRIGGER_NAME_MAX] = '\0';
+    for (unsigned i = 0; i < PFL_CLIENT_TRIGGERS_MAX; i++)
+        assert_int_equal(perfleet_trigger_within(tracing, name, 60000), 0);
+    assert_int_equal(perfleet_trigger_within(tracing, name, 60000), PERFLEET_ELIMIT);
+    perfleet_close(tracing);
+    assert_int_equal(pfl_heap_live_blocks(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -551,6 +571,7 @@ int main(void)
         cmocka_unit_test(more_sessions_than_instances_are_answered_too),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(every_failed_allocation_of_an_open_is_reported),
+        cmocka_unit_test(a_trigger_has_a_name_that_is_not_too_long_and_so_many_wait),
     };
 
     pfl_client_retry_step_ms = 10;

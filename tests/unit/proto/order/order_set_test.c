@@ -13,12 +13,25 @@ static void the_same_orders_have_the_same_number_in_any_order(void **state)
     struct pfl_order_key a[] = {{"ann", "web", 1}, {"bob", "db", 7}, {"ann", "db", 2}};
     struct pfl_order_key b[] = {{"ann", "db", 2}, {"ann", "web", 1}, {"bob", "db", 7}};
     struct pfl_order_key c[] = {{"ann", "db", 3}, {"ann", "web", 1}, {"bob", "db", 7}};
+    struct pfl_order_key generations[] = {{"ann", "web", 1}, {"ann", "web", 2}, {"ann", "web", 3}};
     uint64_t hash = pfl_order_set_hash(a, 3);
 
     (void)state;
     assert_true(hash == pfl_order_set_hash(b, 3));
     assert_true(hash != pfl_order_set_hash(c, 3));
     assert_true(hash != pfl_order_set_hash(b, 2));
+    hash = pfl_order_set_hash(generations, 3);
+    for (size_t i = 0; i < 3; i++) {
+        struct pfl_order_key turned[3];
+
+        for (size_t k = 0; k < 3; k++)
+            turned[k] = (struct pfl_order_key){"ann", "web", (uint32_t)((i + k) % 3 + 1)};
+        assert_true(pfl_order_set_hash(turned, 3) == hash);
+        turned[0] = (struct pfl_order_key){"ann", "web", 3};
+        turned[1] = (struct pfl_order_key){"ann", "web", 2};
+        turned[2] = (struct pfl_order_key){"ann", "web", 1};
+        assert_true(pfl_order_set_hash(turned, 3) == hash);
+    }
 }
 
 /* Both ends compute it, perhaps of different versions: it may not change. */

@@ -333,9 +333,34 @@ static void each_flag_is_its_own_and_off_unless_it_is_on(void **state)
         {"prefer_suspend_clock_for_duration: ", "", AT(duration_counts_suspend)},
         {"trigger_config { use_clone_snapshot_if_available: ", " }", AT(trigger_clones)},
     };
+    static const char *const others[] = {
+        "duration_ms: 1",
+        "lockdown_mode: LOCKDOWN_SET",
+        "flush_period_ms: 1",
+        "flush_timeout_ms: 1",
+        "data_source_stop_timeout_ms: 1",
+        "compression_type: COMPRESSION_TYPE_DEFLATE",
+        "trace_uuid_msb: 1",
+        "trace_uuid_lsb: 1",
+        "bugreport_score: 1",
+        "exclusive_prio: 1",
+        "file_write_period_ms: 1",
+        "max_file_size_bytes: 1",
+        "fflush_post_write: FFLUSH_ENABLED",
+        "builtin_data_sources { primary_trace_clock: BUILTIN_CLOCK_MONOTONIC }",
+        "builtin_data_sources { snapshot_interval_ms: 1 }",
+        "trigger_config { trigger_timeout_ms: 1 }",
+    };
     const size_t len = sizeof(flags) / sizeof(flags[0]);
 
     (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct pfl_session_plan *p = plan_of(others[i]);
+
+        for (size_t k = 0; k < len; k++)
+            assert_false(get_flag(p, flags[k].at));
+        pfl_session_plan_free(p);
+    }
     for (size_t i = 0; i < len; i++) {
         for (unsigned is_on = 0; is_on < 2; is_on++) {
             struct pfl_session_plan *p;
