@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "proto/unpack.h"
 #include "tests/support/sweep.h"
 
 /* ---- lists ---- */
@@ -604,6 +605,51 @@ static void every_allocation_may_fail(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
 
+/* How many rows a request may have when it begins. */
+static uint64_t rows_of(Perfleet__CollectorRequest *request)
+{
+    struct pfl_job_conf conf = {
+        .scope = world.scope, .operator_name = "ann", .now_unix_ns = WORLD_NOW};
+    struct pfl_job *job = NULL;
+    struct pfl_buf packed;
+    uint64_t rows;
+
+    request->has_id = 1;
+    request->id = 7;
+    pfl_buf_init(&packed, 1u << 20);
+    assert_int_equal(pfl_proto_pack(&request->base, &packed), 0);
+    conf.packed = pfl_buf_get(&packed);
+    assert_int_equal(pfl_job_new(&conf, &job), 0);
+    assert_int_equal(pfl_job_work_prepare(job), 0);
+    rows = job->rows_left;
+    pfl_job_work_release(job);
+    pfl_job_free(job);
+    pfl_buf_fini(&packed);
+    return rows;
+}
+
+static void only_a_list_without_ids_and_a_limit_has_the_usual_one(void **state)
+{
+    Perfleet__CollectorRequest list = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest check = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    char *one[] = {world_text("01J0000000000000000000000A")};
+
+    (void)state;
+    list.list = &query;
+    check.verify = &query;
+    assert_int_equal(rows_of(&list), PFL_INDEX_LIMIT);
+    assert_true(rows_of(&check) == UINT64_MAX);
+    query.id = one;
+    query.n_id = 1;
+    assert_true(rows_of(&list) == UINT64_MAX);
+    query.has_limit = 1;
+    query.limit = 5;
+    assert_int_equal(rows_of(&list), 5);
+    assert_int_equal(rows_of(&check), 5);
+    world_drop_replies();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -630,6 +676,7 @@ int main(void)
         CASE(what_is_no_request_is_refused),
         CASE(an_empty_part_says_that_work_goes_on),
         CASE(every_allocation_may_fail),
+        CASE(only_a_list_without_ids_and_a_limit_has_the_usual_one),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
