@@ -90,6 +90,23 @@ static void the_hello_is_json_and_running_out_of_memory_is_reported(void **state
     assert_int_equal(cpus, 4);
 }
 
+static void of_each_range_of_characters_the_first_and_the_last_are_allowed(void **state)
+{
+    static const char wrong[] = "`{@[:,+ ~\x7f\x80";
+
+    (void)state;
+    assert_int_equal(parse("azAZ09._-/=azAZ09._-/"), 0);
+    assert_int_equal(count, 1);
+    assert_string_equal(labels[0].name, "azAZ09._-/");
+    assert_string_equal(labels[0].value, "azAZ09._-/");
+    for (size_t i = 0; wrong[i] != '\0'; i++) {
+        char text[] = "a=b?";
+
+        text[3] = wrong[i];
+        assert_int_equal(parse(text), PFL_EINVAL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +114,7 @@ int main(void)
         cmocka_unit_test(what_is_no_label_is_refused_with_words),
         cmocka_unit_test(labels_have_at_most_63_characters_and_there_are_at_most_32),
         cmocka_unit_test(the_hello_is_json_and_running_out_of_memory_is_reported),
+        cmocka_unit_test(of_each_range_of_characters_the_first_and_the_last_are_allowed),
     };
 
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);

@@ -312,6 +312,29 @@ static void running_out_of_memory_anywhere_ends_in_order(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, h2_kit_setup, h2_kit_teardown)
 
+static void a_ping_is_answered_and_wakes_who_sends(void **state)
+{
+    uint8_t bytes[PFL_H2_DRAIN_BYTES + 64];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+    unsigned wakes;
+
+    (void)state;
+    h2_kit_open_and_connect();
+    wakes = kit.wakes;
+    assert_int_equal(pfl_h2_ping(kit.client_h2), 0);
+    assert_int_equal(kit.wakes, wakes + 1);
+    assert_int_equal(pfl_h2_drain(kit.client_h2, &w), 0);
+    assert_int_equal(sizeof(bytes) - w.left, 9 + 8);
+    assert_int_equal(bytes[3], 6); /* PING */
+    assert_int_equal(bytes[4], 0);
+    assert_int_equal(pfl_h2_feed(kit.server_h2, pfl_span_of(bytes, 17)), 0);
+    w = pfl_writer_of(bytes, sizeof(bytes));
+    assert_int_equal(pfl_h2_drain(kit.server_h2, &w), 0);
+    assert_int_equal(sizeof(bytes) - w.left, 9 + 8);
+    assert_int_equal(bytes[3], 6);
+    assert_int_equal(bytes[4], 1); /* ACK */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +353,7 @@ int main(void)
         T(every_cut_of_the_bytes_gives_the_same),
         T(a_call_brings_status_and_body),
         T(running_out_of_memory_anywhere_ends_in_order),
+        T(a_ping_is_answered_and_wakes_who_sends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -321,6 +321,40 @@ static void a_field_whose_name_is_part_of_a_known_one_is_left_out(void **state)
     pfl_event_plan_free(plan);
 }
 
+static void a_format_without_its_common_fields_has_no_plan(void **state)
+{
+    static const char head[] = "name: x\nID: 300\nformat:\n"
+                               "\tfield:int value;\toffset:8;\tsize:4;\tsigned:1;\n";
+    static const struct {
+        const char *fields;
+        int rc;
+    } cases[] = {
+        {"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n", PFL_EINVAL},
+        {"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n", PFL_EINVAL},
+        {"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+         "\tfield:long common_pid;\toffset:4;\tsize:8;\tsigned:1;\n",
+         PFL_EINVAL},
+        {"\tfield:unsigned short common_flags;\toffset:2;\tsize:2;\tsigned:0;\n"
+         "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n",
+         PFL_EINVAL},
+        {"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+         "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n",
+         0},
+    };
+    static struct pfl_trace_format format;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pfl_event_plan *plan = NULL;
+        char text[400];
+        int len = snprintf(text, sizeof(text), "%s%s", head, cases[i].fields);
+
+        assert_int_equal(pfl_trace_format_parse(pfl_span_of(text, (size_t)len), &format), 0);
+        assert_int_equal(pfl_event_plan_new("group", &format, NULL, &plan), cases[i].rc);
+        pfl_event_plan_free(plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +371,7 @@ int main(void)
         cmocka_unit_test(addresses_become_numbers_that_tell_equal_from_different),
         cmocka_unit_test(addresses_of_text_are_looked_up),
         cmocka_unit_test(a_field_whose_name_is_part_of_a_known_one_is_left_out),
+        cmocka_unit_test(a_format_without_its_common_fields_has_no_plan),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
