@@ -165,6 +165,45 @@ static void machine_behind_a_host_is_pinned_to_the_timeline(void **state)
     fini(&w);
 }
 
+/* RemoteClockSync { synced_clocks { an unknown field of so many bytes } }, of a machine. */
+static void give_padded_sync(struct merge_world *w, size_t padding)
+{
+    static uint8_t bytes[(1u << 20) + 64];
+    struct pfl_writer p = pfl_writer_of(bytes, sizeof(bytes));
+    size_t head = 2 + pfl_varint_size(padding); /* of field 99 */
+    size_t synced = head + padding;
+    size_t sync = 1 + pfl_varint_size(synced) + synced;
+
+    pfl_writer_field_header(&p, REMOTE_CLOCK_SYNC, sync);
+    pfl_writer_field_header(&p, 1, synced);
+    pfl_writer_field_header(&p, 99, padding);
+    memset(p.pos, 0, padding);
+    p.pos += padding;
+    p.left -= padding;
+    pfl_writer_field_varint(&p, MACHINE, 7);
+    assert_false(p.failed);
+    assert_int_equal(merge_world_give(w, w->b, bytes, sizeof(bytes) - p.left), 0);
+}
+
+static void a_nested_message_that_is_too_large_makes_its_packet_nonsense(void **state)
+{
+    const size_t max = 1u << 20;
+    struct merge_world w;
+    size_t before;
+
+    (void)state;
+    init(&w);
+    give_padded_sync(&w, 1000);
+    before = trace_packets(&w.sink);
+    give_padded_sync(&w, max - 5);
+    assert_int_equal(trace_packets(&w.sink), before + 1);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.b)->refused_packets, 0);
+    give_padded_sync(&w, max - 4);
+    assert_int_equal(trace_packets(&w.sink), before + 1);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.b)->refused_packets, 1);
+    fini(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +212,7 @@ int main(void)
         cmocka_unit_test(end_of_one_hosts_reading_is_left_out_and_its_start_noted),
         cmocka_unit_test(clocks_of_machines_behind_a_host_move_to_the_reference),
         cmocka_unit_test(machine_behind_a_host_is_pinned_to_the_timeline),
+        cmocka_unit_test(a_nested_message_that_is_too_large_makes_its_packet_nonsense),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
