@@ -463,6 +463,33 @@ static void what_a_session_is_is_told_with_the_services_state(void **state)
     call_string(&first, KIT_ATTACH, "name", true);
 }
 
+static void that_all_have_started_meanwhile_is_told_to_who_attaches(void **state)
+{
+    static const uint8_t mask[] = {0x08, 0x02}; /* all data sources started */
+    struct pfl_kit_client producer;
+    struct pfl_kit_reply reply;
+    uint64_t instance;
+    uint64_t id;
+
+    (void)state;
+    (void)pfl_kit_producer_open(&producer, &kit, "kit.source", PFL_DATA_SOURCE_NOTIFIES_START);
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP_TRACING, NULL);
+    (void)pfl_kit_producer_expect(&producer, KIT_CMD_SETUP, NULL);
+    instance = pfl_kit_producer_expect(&producer, KIT_CMD_START, NULL);
+    call_string(&first, KIT_DETACH, "key", true);
+    id = pfl_kit_client_call(&producer, KIT_STARTED, (struct pfl_kit_args){.number1 = instance});
+    pfl_kit_client_expect_empty(&producer, id, true, false);
+    assert_false(pfl_service_find_session(&kit.service, 1)->is_all_started_sent);
+    call_string(&second, KIT_ATTACH, "key", true);
+    id = pfl_kit_client_invoke(&second, KIT_OBSERVE, pfl_span_of(mask, sizeof(mask)));
+    reply = pfl_kit_client_expect(&second, id, true, true);
+    assert_int_equal(reply.body_len, 4);
+    assert_memory_equal(reply.body, "\x0a\x02\x10\x01", 4);
+    pfl_kit_reply_free(&reply);
+    pfl_kit_client_close(&producer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +519,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_clone_waits_for_the_flush_and_fails_with_its_source,
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_changed_filter_lets_a_producer_join, open_kit, close_kit),
+        cmocka_unit_test_setup_teardown(that_all_have_started_meanwhile_is_told_to_who_attaches,
+                                        open_kit, close_kit),
         cmocka_unit_test_setup_teardown(what_a_session_is_is_told_with_the_services_state, open_kit,
                                         close_kit),
         cmocka_unit_test_setup_teardown(a_consumer_that_leaves_is_given_no_clone, open_kit,
