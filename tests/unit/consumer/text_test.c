@@ -116,6 +116,8 @@ static void a_process_is_known_by_its_programs_file(void **state)
     assert_string_equal(pfl_text_short_name("perfleet-raise/guest"), "\"perfleet-raise/guest\"");
     assert_string_equal(pfl_text_short_name("sshd: me@pts/0"), "\"sshd: me@pts/0\"");
     assert_string_equal(pfl_text_short_name("my - app"), "\"my - app\"");
+    assert_string_equal(pfl_text_short_name(".hidden/app"), "\".hidden/app\"");
+    assert_string_equal(pfl_text_short_name("..x/app"), "\"..x/app\"");
     assert_string_equal(pfl_text_short_name(""), "\"\"");
     /* And paths of nothing. */
     assert_string_equal(pfl_text_short_name("/"), "\"/\"");

@@ -397,6 +397,33 @@ static void of_a_packet_whose_parts_do_not_come_nothing_is_left(void **state)
     pfl_pipeline_free(pipeline);
 }
 
+static void a_batch_is_full_with_its_last_byte_and_not_within_a_packet(void **state)
+{
+    static uint8_t packet[PFL_PIPELINE_BATCH_BYTES];
+    struct pfl_pipeline *pipeline = make(NULL, PFL_CODEC_DEFLATE, 0);
+    const size_t head = 1 + 3; /* tag and size */
+
+    (void)state;
+    assert_true(pfl_pipeline_is_empty(pipeline));
+    add(pipeline, packet, PFL_PIPELINE_BATCH_BYTES - head - 3 - 1, 0);
+    assert_false(pfl_pipeline_is_empty(pipeline));
+    assert_false(pfl_pipeline_is_full(pipeline));
+    assert_int_equal(pfl_pipeline_begin_packet(pipeline, 1, 0), 0);
+    assert_false(pfl_pipeline_is_full(pipeline));
+    assert_true(pfl_pipeline_is_in_packet(pipeline));
+    pfl_pipeline_add_part(pipeline, pfl_span_of("x", 1));
+    assert_false(pfl_pipeline_is_full(pipeline)); /* one byte less */
+    pfl_pipeline_free(pipeline);
+    pipeline = make(NULL, PFL_CODEC_DEFLATE, 0);
+    add(pipeline, packet, PFL_PIPELINE_BATCH_BYTES - head - 3, 0);
+    assert_int_equal(pfl_pipeline_begin_packet(pipeline, 1, 0), 0);
+    assert_false(pfl_pipeline_is_full(pipeline));
+    pfl_pipeline_add_part(pipeline, pfl_span_of("x", 1));
+    assert_true(pfl_pipeline_is_full(pipeline));
+    pfl_pipeline_free(pipeline);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,6 +439,7 @@ int main(void)
         cmocka_unit_test(a_batch_that_takes_long_to_compress_is_not_compressed),
         cmocka_unit_test(of_a_packet_whose_parts_do_not_come_nothing_is_left),
         cmocka_unit_test(milling_survives_each_failed_allocation),
+        cmocka_unit_test(a_batch_is_full_with_its_last_byte_and_not_within_a_packet),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
