@@ -460,6 +460,34 @@ static void every_allocation_may_fail(void **state)
 
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* The bytes of the first frame: one packet that leaves so much of it, and a part of a second. */
+static size_t first_frame_with(size_t left)
+{
+    static uint8_t data[PFL_READBACK_FRAME_MAX];
+    struct pfl_readback_frame frame;
+
+    memset(data, 's', sizeof(data));
+    assert_int_equal(
+        pfl_readback_push(fx.readback, pfl_span_of(data, PFL_READBACK_FRAME_MAX - left -
+                                                             PFL_READBACK_SLICE_COST)),
+        0);
+    assert_int_equal(pfl_readback_push(fx.readback, pfl_span_of(data, 5000)), 0);
+    assert_int_equal(pfl_readback_next_frame(fx.readback, &frame), 0);
+    return frame.bytes;
+}
+
+static void a_packet_is_cut_if_enough_of_it_fits_and_else_waits(void **state)
+{
+    size_t with;
+
+    (void)state;
+    with = first_frame_with(4096);
+    assert_true(with > PFL_READBACK_FRAME_MAX - 200);
+    pfl_readback_free(fx.readback);
+    open_readback();
+    assert_true(first_frame_with(4095) < with - 4000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -477,6 +505,7 @@ int main(void)
         ROW(what_is_refused_lets_others_have_their_turn_in_packets),
         ROW(empty_packets_let_others_have_their_turn),
         cmocka_unit_test(every_allocation_may_fail),
+        ROW(a_packet_is_cut_if_enough_of_it_fits_and_else_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
