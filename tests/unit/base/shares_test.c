@@ -65,12 +65,30 @@ static void users_past_the_table_count_as_one_and_are_found_again(void **state)
     assert_int_equal(s.users_len, 0);
 }
 
+static void an_amount_that_stays_is_never_refused(void **state)
+{
+    struct pfl_shares shares = {.max = 100};
+    uint64_t held = 50;
+
+    (void)state;
+    assert_true(pfl_shares_take(&shares, 7, 50));
+    assert_true(pfl_shares_take(&shares, 8, 25)); /* now user 7 has more than his share */
+    assert_true(pfl_shares_set(&shares, 7, &held, 50));
+    assert_false(pfl_shares_set(&shares, 7, &held, 51));
+    assert_int_equal(held, 50);
+    assert_int_equal(shares.used, 75);
+    assert_true(pfl_shares_set(&shares, 7, &held, 10));
+    assert_int_equal(held, 10);
+    assert_int_equal(shares.used, 35);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_user_has_half_and_the_next_half_of_the_rest),
         cmocka_unit_test(root_may_have_all),
         cmocka_unit_test(users_past_the_table_count_as_one_and_are_found_again),
+        cmocka_unit_test(an_amount_that_stays_is_never_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "perfetto/consumer_port.pb-c.h"
+#include "perfetto/ipc.fields.h"
 #include "proto/gate/role.h"
 #include "tests/support/capture.h"
 #include "tests/support/sweep.h"
@@ -525,6 +526,38 @@ static void running_out_of_memory_is_reported(void **state)
     pfl_sweep(gate_once, &kept, false);
 }
 
+/* IPCFrame's answer to what is no request: its id, 0 if that is not known. */
+static uint64_t id_of_refusal(struct world *w, const void *payload, size_t len)
+{
+    struct frame bad = {.len = 4 + len};
+    struct pfl_reader r;
+    struct pfl_field f;
+    uint64_t id = 0;
+
+    bad.bytes[0] = (uint8_t)len;
+    memcpy(bad.bytes + 4, payload, len);
+    pfl_buf_clear(&w->to_operator);
+    feed(w, &bad);
+    assert_true(w->to_operator.len > 4);
+    r = pfl_reader_of(pfl_span_of(pfl_buf_get(&w->to_operator).data + 4, w->to_operator.len - 4));
+    while (pfl_reader_field(&r, &f))
+        id = f.id == IPC_FRAME__REQUEST_ID ? f.value : id;
+    assert_false(r.failed);
+    return id;
+}
+
+static void a_refusal_has_the_id_of_its_frame_if_that_can_be_judged(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, guests);
+    bind(&w);
+    assert_int_equal(id_of_refusal(&w, "\x10\x07", 2), 7);
+    assert_int_equal(id_of_refusal(&w, "\x10\x07\xfa\x7f\x00", 5), 0); /* an unknown field */
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +578,7 @@ int main(void)
         cmocka_unit_test(real_clients_pass),
         cmocka_unit_test(a_role_fits_a_field_and_comes_back),
         cmocka_unit_test(running_out_of_memory_is_reported),
+        cmocka_unit_test(a_refusal_has_the_id_of_its_frame_if_that_can_be_judged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
