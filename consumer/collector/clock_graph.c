@@ -2,15 +2,21 @@
 /*
  * The graph of clocks: see clock_graph.h.
  *
- *     host A --- relay 1 --- host B (reference)
- *                relay 2 -----/   \--- ...
+ *     host A --- relay 1 (hub) --- host B --- relay 2 --- host C
  *
  * Happy path: an edge joins a host's clock and a relay's, and has the exchanges between both in the
- * order of the host's clock. solve sorts them, counts what is tied together, and gives each clock
- * the edge with the least error on its path to the reference. convert walks that path: at each edge
- * the offset is interpolated between the two exchanges around the instant. Failures: out of memory;
- * a clock without a path is not converted. Ownership: all memory is the graph's. Limits:
- * PFL_CLOCK_GRAPH_MAX_CLOCKS, PFL_CLOCK_GRAPH_MAX_POINTS.
+ * order of the host's clock. solve sorts them and chooses the relay to which most hosts are tied:
+ * the hub. Each host that is tied to it is placed by its own exchanges alone. Further relays are
+ * placed by hosts that are tied to both, in rounds, and so on: a way leads through as few hosts as
+ * possible. convert walks from a clock to the hub, and from there to the reference: at each edge
+ * the offset is interpolated between the two exchanges around the instant.
+ *
+ * What a host says of its clock may be a lie, which is to misplace that host alone. So a relay is
+ * placed as the majority of hosts has it, and not at all if there is none; a host whose clock would
+ * gain or lose more than any clock does is neither the reference nor a way, if there are others;
+ * and one host alone does not tell how long others' clocks are known. Failures: out of memory; a
+ * clock without a way is not converted. Ownership: all memory is the graph's. Limits:
+ * PFL_CLOCK_GRAPH_MAX_CLOCKS, PFL_CLOCK_GRAPH_MAX_POINTS, PFL_CLOCK_GRAPH_HOST_RELAYS.
  */
 #include "consumer/collector/clock_graph.h"
 
@@ -22,16 +28,24 @@
 
 #define SANE_NS      ((int64_t)1 << 61)
 #define ERROR_MAX_NS 3600000000000ull /* sums of them never overflow */
-#define NO_EDGE      SIZE_MAX
+#define NONE         SIZE_MAX
+#define WITNESSES    16u /* hosts that are compared about a relay */
+#define ROUNDS_MAX   32u /* hosts on a way */
+/* A clock gains or loses less on another one: 2 %. */
+#define RATE_MAX_PPM 20000
 
 struct clock {
     char *name; /* owned */
     char *boot; /* owned */
     bool is_relay;
-    size_t group;     /* of clocks that are tied together */
-    size_t edge;      /* on its path to the reference; NO_EDGE: none */
-    int64_t error_ns; /* of that path; INT64_MAX: there is none */
-    int64_t span_ns;  /* of a host's: between its first and last exchange with one relay */
+    bool is_placed;
+    bool is_odd;      /* of a host's: it changes as no clock does */
+    bool is_listed;   /* of a relay's: among those to be placed in this round */
+    size_t first;     /* the first clock of that name */
+    size_t edges;     /* the first of its edges; NONE: there are none */
+    size_t edges_len; /* of a host's */
+    size_t edge;      /* on its way to the hub; NONE: it is the hub, or has none */
+    int64_t error_ns; /* of that way */
 };
 
 struct exchange {
@@ -43,9 +57,10 @@ struct exchange {
 struct edge {
     size_t host;
     size_t relay;
+    size_t next_of_host; /* NONE: the last */
+    size_t next_of_relay;
     struct exchange *list; /* owned; by host_ns, once solved */
     size_t len;
-    size_t capacity;
 };
 
 struct pfl_clock_graph {
@@ -54,6 +69,7 @@ struct pfl_clock_graph {
     struct edge *edges; /* owned */
     size_t edges_len;
     size_t points;
+    size_t hub;
     size_t reference;
 };
 
@@ -99,16 +115,19 @@ static int grow(void **list, size_t len, size_t size)
 static int add_clock(struct pfl_clock_graph *g, const char *name, const char *boot, bool is_relay,
                      size_t *ret_clock)
 {
-    struct clock c = {.is_relay = is_relay, .edge = NO_EDGE, .error_ns = INT64_MAX};
+    struct clock c = {.is_relay = is_relay, .first = g->clocks_len, .edges = NONE, .edge = NONE};
     void *list = g->clocks;
     int rc;
 
-    for (size_t i = 0; i < g->clocks_len; i++)
-        if (g->clocks[i].is_relay == is_relay && strcmp(g->clocks[i].name, name) == 0 &&
-            strcmp(g->clocks[i].boot, boot) == 0) {
+    for (size_t i = 0; i < g->clocks_len; i++) {
+        if (g->clocks[i].is_relay != is_relay || strcmp(g->clocks[i].name, name) != 0)
+            continue;
+        c.first = g->clocks[i].first;
+        if (strcmp(g->clocks[i].boot, boot) == 0) {
             *ret_clock = i;
             return 0;
         }
+    }
     if (g->clocks_len == PFL_CLOCK_GRAPH_MAX_CLOCKS)
         return PFL_ELIMIT;
     rc = grow(&list, g->clocks_len, sizeof(c));
@@ -117,7 +136,6 @@ static int add_clock(struct pfl_clock_graph *g, const char *name, const char *bo
         return rc;
     c.name = pfl_mem_strdup(name);
     c.boot = pfl_mem_strdup(boot);
-    c.group = g->clocks_len;
     if (c.name == NULL || c.boot == NULL) {
         pfl_mem_free(c.name);
         pfl_mem_free(c.boot);
@@ -134,21 +152,45 @@ int pfl_clock_graph_add_host(struct pfl_clock_graph *self, const char *host, con
     return add_clock(self, host, boot_id, false, ret_clock);
 }
 
-static int find_edge(struct pfl_clock_graph *g, size_t host, size_t relay, struct edge **ret_edge)
+/* Between this host and the relay that the exchange names. NULL: there is none yet. */
+static struct edge *find_edge(const struct pfl_clock_graph *g, size_t host,
+                              const Perfleet__ClockPoint *p)
+{
+    const char *boot = p->relay_boot_id != NULL ? p->relay_boot_id : "";
+    size_t i = g->clocks[host].edges;
+
+    for (; i != NONE; i = g->edges[i].next_of_host) {
+        const struct clock *relay = &g->clocks[g->edges[i].relay];
+
+        if (strcmp(relay->name, p->relay) == 0 && strcmp(relay->boot, boot) == 0)
+            return &g->edges[i];
+    }
+    return NULL;
+}
+
+/* PFL_ELIMIT: there are as many clocks, or relays of this host, as may be. */
+static int add_edge(struct pfl_clock_graph *g, size_t host, const Perfleet__ClockPoint *p,
+                    struct edge **ret_edge)
 {
     void *list = g->edges;
+    size_t relay;
     int rc;
 
-    for (size_t i = 0; i < g->edges_len; i++)
-        if (g->edges[i].host == host && g->edges[i].relay == relay) {
-            *ret_edge = &g->edges[i];
-            return 0;
-        }
+    if (g->clocks[host].edges_len == PFL_CLOCK_GRAPH_HOST_RELAYS)
+        return PFL_ELIMIT;
+    rc = add_clock(g, p->relay, p->relay_boot_id != NULL ? p->relay_boot_id : "", true, &relay);
+    if (rc != 0)
+        return rc;
     rc = grow(&list, g->edges_len, sizeof(*g->edges));
     g->edges = list;
     if (rc != 0)
         return rc;
-    g->edges[g->edges_len] = (struct edge){.host = host, .relay = relay};
+    g->edges[g->edges_len] = (struct edge){.host = host,
+                                           .relay = relay,
+                                           .next_of_host = g->clocks[host].edges,
+                                           .next_of_relay = g->clocks[relay].edges};
+    g->clocks[host].edges = g->clocks[relay].edges = g->edges_len;
+    g->clocks[host].edges_len++;
     *ret_edge = &g->edges[g->edges_len++];
     return 0;
 }
@@ -164,21 +206,17 @@ int pfl_clock_graph_add_point(struct pfl_clock_graph *self, size_t clock,
                               const Perfleet__ClockPoint *point)
 {
     struct exchange e = {(int64_t)point->host_boot_ns, point->offset_ns, (int64_t)point->error_ns};
-    struct edge *edge = NULL;
+    struct edge *edge;
     void *list;
-    size_t relay;
-    int rc;
+    int rc = 0;
 
     if (!is_sane(point) || self->points == PFL_CLOCK_GRAPH_MAX_POINTS)
         return 0;
-    rc = add_clock(self, point->relay, point->relay_boot_id != NULL ? point->relay_boot_id : "",
-                   true, &relay);
-    if (rc == PFL_ELIMIT)
-        return 0;
-    if (rc == 0)
-        rc = find_edge(self, clock, relay, &edge);
+    edge = find_edge(self, clock, point);
+    if (edge == NULL)
+        rc = add_edge(self, clock, point, &edge);
     if (rc != 0)
-        return rc;
+        return rc == PFL_ELIMIT ? 0 : rc;
     /* Neighbours share exchanges. */
     if (edge->len != 0 && memcmp(&edge->list[edge->len - 1], &e, sizeof(e)) == 0)
         return 0;
@@ -192,7 +230,12 @@ int pfl_clock_graph_add_point(struct pfl_clock_graph *self, size_t clock,
     return 0;
 }
 
-/* ---- paths ---- */
+/* ---- what hosts say ---- */
+
+static int64_t magnitude(int64_t ns)
+{
+    return ns < 0 ? -ns : ns;
+}
 
 static int compare_exchanges(const void *a, const void *b)
 {
@@ -225,121 +268,21 @@ static int64_t least_error(const struct edge *t)
     return least;
 }
 
-static void join_groups(struct pfl_clock_graph *g)
+/* It gains or loses more between two exchanges than a clock can. */
+static bool is_odd(const struct edge *t)
 {
-    bool is_changed = true;
+    for (size_t i = 0; i + 1 < t->len; i++) {
+        const struct exchange *a = &t->list[i];
+        const struct exchange *b = &t->list[i + 1];
+        int64_t most_ns = (b->host_ns - a->host_ns) / (1000000 / RATE_MAX_PPM);
 
-    while (is_changed) {
-        is_changed = false;
-        for (size_t i = 0; i < g->edges_len; i++) {
-            size_t *a = &g->clocks[g->edges[i].host].group;
-            size_t *b = &g->clocks[g->edges[i].relay].group;
-
-            if (*a == *b)
-                continue;
-            *a = *a < *b ? *a : *b;
-            *b = *a;
-            is_changed = true;
-        }
+        if (magnitude(b->offset_ns - a->offset_ns) > most_ns + a->error_ns + b->error_ns)
+            return true;
     }
-}
-
-/* Of the clocks that are tied together: those with most hosts. */
-static size_t choose_group(const struct pfl_clock_graph *g, size_t *hosts)
-{
-    size_t best = g->clocks[g->edges[0].host].group;
-
-    for (size_t i = 0; i < g->clocks_len; i++)
-        hosts[g->clocks[i].group] += !g->clocks[i].is_relay;
-    for (size_t i = 0; i < g->edges_len; i++) {
-        size_t group = g->clocks[g->edges[i].host].group;
-
-        if (hosts[group] > hosts[best])
-            best = group;
-    }
-    return best;
-}
-
-static void note_span(struct pfl_clock_graph *g, const struct edge *e)
-{
-    struct clock *host = &g->clocks[e->host];
-    int64_t span_ns = e->len != 0 ? e->list[e->len - 1].host_ns - e->list[0].host_ns : 0;
-
-    host->span_ns = span_ns > host->span_ns ? span_ns : host->span_ns;
-}
-
-/* The first host whose clock is known about as long as any: beyond that time all others' places
- * would be guesses. */
-static size_t choose_reference(const struct pfl_clock_graph *g, size_t group)
-{
-    int64_t longest_ns = 0;
-    size_t best = 0;
-
-    for (size_t i = 0; i < g->clocks_len; i++)
-        if (g->clocks[i].group == group && g->clocks[i].span_ns > longest_ns)
-            longest_ns = g->clocks[i].span_ns;
-    while (g->clocks[best].is_relay || g->clocks[best].group != group ||
-           g->clocks[best].span_ns < longest_ns - longest_ns / 10)
-        best++;
-    return best;
-}
-
-/* True: the edge shortens the path of `to`. */
-static bool try_path(struct pfl_clock_graph *g, size_t edge, size_t from, size_t to)
-{
-    int64_t error_ns = g->clocks[from].error_ns;
-
-    if (error_ns == INT64_MAX || g->edges[edge].len == 0)
-        return false;
-    error_ns += least_error(&g->edges[edge]);
-    if (error_ns >= g->clocks[to].error_ns || to == g->reference)
-        return false;
-    g->clocks[to].error_ns = error_ns;
-    g->clocks[to].edge = edge;
-    return true;
-}
-
-static void find_paths(struct pfl_clock_graph *g)
-{
-    bool is_changed = true;
-
-    g->clocks[g->reference].error_ns = 0;
-    for (size_t round = 0; is_changed && round < g->clocks_len; round++) {
-        is_changed = false;
-        for (size_t i = 0; i < g->edges_len; i++) {
-            is_changed = try_path(g, i, g->edges[i].host, g->edges[i].relay) || is_changed;
-            is_changed = try_path(g, i, g->edges[i].relay, g->edges[i].host) || is_changed;
-        }
-    }
-}
-
-int pfl_clock_graph_solve(struct pfl_clock_graph *self, size_t *ret_reference)
-{
-    size_t *hosts;
-
-    if (self->edges_len == 0)
-        return PFL_ESTATE;
-    hosts = pfl_mem_calloc(self->clocks_len, sizeof(*hosts));
-    if (hosts == NULL)
-        return PFL_ENOMEM;
-    for (size_t i = 0; i < self->edges_len; i++) {
-        sort_edge(&self->edges[i]);
-        note_span(self, &self->edges[i]);
-    }
-    join_groups(self);
-    self->reference = choose_reference(self, choose_group(self, hosts));
-    pfl_mem_free(hosts);
-    find_paths(self);
-    *ret_reference = self->reference;
-    return 0;
+    return false;
 }
 
 /* ---- offsets ---- */
-
-static int64_t magnitude(int64_t ns)
-{
-    return ns < 0 ? -ns : ns;
-}
 
 /* On the line through both. */
 static int64_t interpolate(const struct exchange *a, const struct exchange *b, int64_t host_ns)
@@ -383,35 +326,294 @@ static int64_t offset_at(const struct edge *t, int64_t host_ns, int64_t *ret_err
     return a->offset_ns;
 }
 
+/* The instant of a relay's clock on that of the edge's host, whose offset is not known yet: it
+ * changes slowly. */
+static int64_t convert_to_host(const struct edge *t, int64_t ns, int64_t *ret_error_ns)
+{
+    int64_t host_ns = ns + offset_at(t, ns + t->list[0].offset_ns, ret_error_ns);
+
+    return ns + offset_at(t, host_ns, ret_error_ns);
+}
+
+static bool convert_to_hub(const struct pfl_clock_graph *g, size_t clock, int64_t *ns,
+                           int64_t *error_ns)
+{
+    while (clock != g->hub) {
+        const struct clock *c = &g->clocks[clock];
+        const struct edge *t;
+        int64_t more_ns;
+
+        if (c->edge == NONE || magnitude(*ns) > SANE_NS)
+            return false;
+        t = &g->edges[c->edge];
+        *ns = c->is_relay ? convert_to_host(t, *ns, &more_ns) : *ns - offset_at(t, *ns, &more_ns);
+        *error_ns += more_ns;
+        clock = c->is_relay ? t->host : t->relay;
+    }
+    return magnitude(*ns) <= SANE_NS;
+}
+
+/* ---- ways to the hub ---- */
+
+/* Hosts of different names that are tied to it. */
+static size_t count_hosts(const struct pfl_clock_graph *g, size_t relay, size_t *seen)
+{
+    size_t count = 0;
+
+    for (size_t i = g->clocks[relay].edges; i != NONE; i = g->edges[i].next_of_relay) {
+        size_t first = g->clocks[g->edges[i].host].first;
+
+        count += seen[first] != relay && g->edges[i].len != 0;
+        seen[first] = relay;
+    }
+    return count;
+}
+
+/* PFL_ESTATE: there is no exchange. */
+static int choose_hub(struct pfl_clock_graph *g)
+{
+    size_t *seen = pfl_mem_alloc(g->clocks_len * sizeof(*seen));
+    size_t most = 0;
+
+    if (seen == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < g->clocks_len; i++)
+        seen[i] = NONE;
+    for (size_t i = 0; i < g->clocks_len; i++) {
+        size_t count = g->clocks[i].is_relay ? count_hosts(g, i, seen) : 0;
+
+        if (count > most) {
+            most = count;
+            g->hub = i;
+        }
+    }
+    pfl_mem_free(seen);
+    return most != 0 ? 0 : PFL_ESTATE;
+}
+
+/* Hosts that have no way yet, by their own exchanges with a relay of this round. */
+static void place_hosts(struct pfl_clock_graph *g)
+{
+    for (size_t i = 0; i < g->edges_len; i++) {
+        const struct edge *e = &g->edges[i];
+        const struct clock *relay = &g->clocks[e->relay];
+        struct clock *host = &g->clocks[e->host];
+        int64_t error_ns;
+
+        if (!relay->is_placed || host->is_placed || e->len == 0)
+            continue;
+        error_ns = relay->error_ns + least_error(e);
+        if (host->edge != NONE && host->error_ns <= error_ns)
+            continue;
+        host->edge = i;
+        host->error_ns = error_ns;
+    }
+    for (size_t i = 0; i < g->clocks_len; i++) {
+        if (!g->clocks[i].is_relay && g->clocks[i].edge != NONE)
+            g->clocks[i].is_placed = true;
+    }
+}
+
+/* A host that is tied to a relay and placed. */
+struct witness {
+    size_t edge;
+    unsigned votes; /* of hosts that say the same, itself too */
+};
+
+/* One host of each name. Returns how many. */
+static unsigned find_witnesses(const struct pfl_clock_graph *g, size_t relay, bool is_odd_wanted,
+                               struct witness list[WITNESSES])
+{
+    unsigned len = 0;
+
+    for (size_t i = g->clocks[relay].edges; i != NONE && len < WITNESSES;
+         i = g->edges[i].next_of_relay) {
+        const struct clock *host = &g->clocks[g->edges[i].host];
+        bool is_there = false;
+
+        for (unsigned k = 0; k < len; k++)
+            is_there = is_there || g->clocks[g->edges[list[k].edge].host].first == host->first;
+        if (!is_there && host->is_placed && host->is_odd == is_odd_wanted && g->edges[i].len != 0)
+            list[len++] = (struct witness){i, 1};
+    }
+    return len;
+}
+
+/* The relay's instant at the hub, as the edge's host has it. */
+static bool witness_instant(const struct pfl_clock_graph *g, size_t edge, int64_t relay_ns,
+                            int64_t *ret_ns, int64_t *ret_error_ns)
+{
+    *ret_ns = convert_to_host(&g->edges[edge], relay_ns, ret_error_ns);
+    return convert_to_hub(g, g->edges[edge].host, ret_ns, ret_error_ns);
+}
+
+/* At the last exchange of `a`. */
+static bool do_agree(const struct pfl_clock_graph *g, size_t a, size_t b)
+{
+    const struct exchange *last = &g->edges[a].list[g->edges[a].len - 1];
+    int64_t relay_ns = last->host_ns - last->offset_ns;
+    int64_t ns[2];
+    int64_t error_ns[2];
+
+    return magnitude(relay_ns) <= SANE_NS &&
+           witness_instant(g, a, relay_ns, &ns[0], &error_ns[0]) &&
+           witness_instant(g, b, relay_ns, &ns[1], &error_ns[1]) &&
+           magnitude(ns[0] - ns[1]) <= error_ns[0] + error_ns[1];
+}
+
+/* The edge by which it is placed: of the hosts that the majority agrees with, the one with the
+ * least error. NONE: they contradict each other. */
+static size_t choose_way(const struct pfl_clock_graph *g, size_t relay)
+{
+    struct witness list[WITNESSES];
+    unsigned len = find_witnesses(g, relay, false, list);
+    int64_t best_ns = INT64_MAX;
+    size_t best = NONE;
+
+    if (len == 0)
+        len = find_witnesses(g, relay, true, list);
+    for (unsigned i = 0; i < len; i++) {
+        for (unsigned k = i + 1; k < len; k++) {
+            bool is_same = do_agree(g, list[i].edge, list[k].edge);
+
+            list[i].votes += is_same;
+            list[k].votes += is_same;
+        }
+    }
+    for (unsigned i = 0; i < len; i++) {
+        const struct edge *e = &g->edges[list[i].edge];
+        int64_t error_ns = g->clocks[e->host].error_ns + least_error(e);
+
+        if (2 * list[i].votes <= len || error_ns >= best_ns)
+            continue;
+        best_ns = error_ns;
+        best = list[i].edge;
+    }
+    return best;
+}
+
+/* Relays that have no way yet, and to which placed hosts are tied. False: there was none. */
+static bool place_relays(struct pfl_clock_graph *g)
+{
+    bool is_any = false;
+
+    for (size_t i = 0; i < g->edges_len; i++)
+        g->clocks[g->edges[i].relay].is_listed =
+            g->clocks[g->edges[i].relay].is_listed || g->clocks[g->edges[i].host].is_placed;
+    for (size_t i = 0; i < g->clocks_len; i++) {
+        struct clock *c = &g->clocks[i];
+
+        if (c->is_relay && c->is_listed && !c->is_placed)
+            c->edge = choose_way(g, i);
+        c->is_listed = false;
+    }
+    for (size_t i = 0; i < g->clocks_len; i++) {
+        struct clock *c = &g->clocks[i];
+
+        if (!c->is_relay || c->is_placed || c->edge == NONE)
+            continue;
+        c->error_ns = g->clocks[g->edges[c->edge].host].error_ns + least_error(&g->edges[c->edge]);
+        c->is_placed = is_any = true;
+    }
+    return is_any;
+}
+
+/* ---- the reference ---- */
+
+static int64_t span_of(const struct pfl_clock_graph *g, size_t host)
+{
+    const struct edge *e = &g->edges[g->clocks[host].edge];
+
+    return e->list[e->len - 1].host_ns - e->list[0].host_ns;
+}
+
+/* Whether its own exchanges with the hub place it. */
+static bool is_candidate(const struct pfl_clock_graph *g, size_t clock, bool is_odd_wanted)
+{
+    const struct clock *c = &g->clocks[clock];
+
+    return !c->is_relay && c->edge != NONE && g->edges[c->edge].relay == g->hub &&
+           c->is_odd == is_odd_wanted;
+}
+
+/* The longest span of a host that is not `but`, and whose it is. 0: there is none. */
+static int64_t find_longest(const struct pfl_clock_graph *g, bool is_odd_wanted, size_t but,
+                            size_t *ret_first)
+{
+    int64_t longest_ns = 0;
+
+    *ret_first = NONE;
+    for (size_t i = 0; i < g->clocks_len; i++) {
+        if (!is_candidate(g, i, is_odd_wanted) || g->clocks[i].first == but ||
+            (*ret_first != NONE && span_of(g, i) <= longest_ns))
+            continue;
+        longest_ns = span_of(g, i);
+        *ret_first = g->clocks[i].first;
+    }
+    return longest_ns;
+}
+
+/* The first host whose clock is known about as long as any: beyond that time all others' places
+ * would be guesses. What only one of three or more says does not count. NONE: no host is it. */
+static size_t choose_reference(const struct pfl_clock_graph *g, bool is_odd_wanted)
+{
+    size_t first;
+    size_t second;
+    int64_t longest_ns = find_longest(g, is_odd_wanted, NONE, &first);
+    int64_t second_ns = find_longest(g, is_odd_wanted, first, &second);
+
+    for (size_t i = 0; i < g->clocks_len; i++) {
+        if (is_candidate(g, i, is_odd_wanted) && g->clocks[i].first != first &&
+            g->clocks[i].first != second)
+            longest_ns = second_ns;
+    }
+    for (size_t i = 0; i < g->clocks_len; i++) {
+        if (is_candidate(g, i, is_odd_wanted) && span_of(g, i) >= longest_ns - longest_ns / 10)
+            return i;
+    }
+    return NONE;
+}
+
+int pfl_clock_graph_solve(struct pfl_clock_graph *self, size_t *ret_reference)
+{
+    int rc;
+
+    if (self->edges_len == 0)
+        return PFL_ESTATE;
+    for (size_t i = 0; i < self->edges_len; i++) {
+        struct edge *e = &self->edges[i];
+
+        sort_edge(e);
+        self->clocks[e->host].is_odd = self->clocks[e->host].is_odd || is_odd(e);
+    }
+    rc = choose_hub(self);
+    if (rc != 0)
+        return rc;
+    self->clocks[self->hub].is_placed = true;
+    place_hosts(self);
+    for (unsigned round = 1; round < ROUNDS_MAX && place_relays(self); round++)
+        place_hosts(self);
+    self->reference = choose_reference(self, false);
+    if (self->reference == NONE)
+        self->reference = choose_reference(self, true);
+    *ret_reference = self->reference;
+    return 0;
+}
+
 bool pfl_clock_graph_convert(const struct pfl_clock_graph *self, size_t clock, int64_t ns,
                              int64_t *ret_ns, int64_t *ret_error_ns)
 {
-    int64_t sum_ns = 0;
+    int64_t error_ns = 0;
+    int64_t last_ns = 0;
 
     if (magnitude(ns) > SANE_NS)
         return false;
-    for (size_t steps = 0; clock != self->reference; steps++) {
-        const struct edge *t;
-        int64_t error_ns;
-
-        if (self->clocks[clock].edge == NO_EDGE || steps == self->clocks_len)
+    if (clock != self->reference) {
+        if (!convert_to_hub(self, clock, &ns, &error_ns))
             return false;
-        t = &self->edges[self->clocks[clock].edge];
-        if (clock == t->host) {
-            ns -= offset_at(t, ns, &error_ns);
-            clock = t->relay;
-        } else {
-            /* The host's instant is not known yet: the offset changes slowly. */
-            int64_t host_ns = ns + offset_at(t, ns + t->list[0].offset_ns, &error_ns);
-
-            ns += offset_at(t, host_ns, &error_ns);
-            clock = t->host;
-        }
-        sum_ns += error_ns;
-        if (magnitude(ns) > SANE_NS)
-            return false;
+        ns = convert_to_host(&self->edges[self->clocks[self->reference].edge], ns, &last_ns);
     }
     *ret_ns = ns;
-    *ret_error_ns = sum_ns;
-    return true;
+    *ret_error_ns = error_ns + last_ns;
+    return magnitude(ns) <= SANE_NS;
 }

@@ -2,7 +2,8 @@
 /*
  * The clocks of hosts whose segments are merged, from the exchanges that the segments carry. A
  * clock is one boot of a host or of a relay; an exchange ties a host's to a relay's, with a hard
- * bound. Two hosts that share no relay are aligned through hosts and relays between them. Pure.
+ * bound. Two hosts that share no relay are aligned through hosts and relays between them, as the
+ * majority of these hosts says. A host that lies about its clock misplaces itself alone. Pure.
  */
 #ifndef PFL_CONSUMER_CLOCK_GRAPH_H
 #define PFL_CONSUMER_CLOCK_GRAPH_H
@@ -14,8 +15,9 @@
 #include "base/err.h"
 #include "perfleet/segment.pb-c.h"
 
-#define PFL_CLOCK_GRAPH_MAX_CLOCKS 8192u
-#define PFL_CLOCK_GRAPH_MAX_POINTS (1u << 18)
+#define PFL_CLOCK_GRAPH_MAX_CLOCKS  8192u
+#define PFL_CLOCK_GRAPH_MAX_POINTS  (1u << 18)
+#define PFL_CLOCK_GRAPH_HOST_RELAYS 64u /* boots of relays that one boot of a host names */
 /* Before a host's first exchange and after its last one, its bound grows by this share of the
  * distance. */
 #define PFL_CLOCK_GRAPH_DRIFT_PPM 100
@@ -32,9 +34,9 @@ PFL_MUST_USE int pfl_clock_graph_add_host(struct pfl_clock_graph *self, const ch
  * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_clock_graph_add_point(struct pfl_clock_graph *self, size_t clock,
                                            const Perfleet__ClockPoint *point);
-/* After the last point: chooses the reference, of the clocks that are tied to most others, and of
- * those that are known about as long as any, the first that was added. PFL_ESTATE: no clock has a
- * point. PFL_ENOMEM. */
+/* After the last point: chooses the reference, of the hosts that are tied to the relay with most of
+ * them, and of those that are known about as long as any, the first that was added. PFL_ESTATE: no
+ * clock has a point. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_clock_graph_solve(struct pfl_clock_graph *self, size_t *ret_reference);
 /* An instant of a host's clock on the reference's, and the bound of its error. False: nothing ties
  * them. */

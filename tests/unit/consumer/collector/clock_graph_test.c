@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -34,7 +35,7 @@ static int add(struct pfl_clock_graph *g, const struct given *t)
 
 static struct pfl_clock_graph *make(size_t hosts)
 {
-    static const char *const names[] = {"a", "b", "c", "d"};
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
     struct pfl_clock_graph *g = NULL;
     size_t clock;
 
@@ -246,6 +247,135 @@ static void a_hosts_instant_is_found_from_the_relays_by_the_offset_of_that_time(
     pfl_sweep_assert_no_leak();
 }
 
+/* Exchanges of a minute; all clocks are the same, but for what a liar says. */
+static void add_minute(struct pfl_clock_graph *g, size_t clock, const char *relay, int64_t offset)
+{
+    for (int64_t i = 0; i < 60; i++)
+        assert_int_equal(add(g, &(struct given){clock, relay, "1", (1000 + i) * S, offset, 50000}),
+                         0);
+}
+
+static int64_t place(const struct pfl_clock_graph *g, size_t clock, int64_t ns)
+{
+    int64_t error;
+    int64_t ret_ns;
+
+    assert_true(pfl_clock_graph_convert(g, clock, ns, &ret_ns, &error));
+    return ret_ns;
+}
+
+/* Its exchanges with two relays seem to be the best way between them. */
+static void a_host_that_lies_shifts_no_other(void **state)
+{
+    struct pfl_clock_graph *g = make(3);
+    size_t reference;
+
+    (void)state;
+    add_minute(g, 0, "r1", 0);
+    add_minute(g, 1, "r1", 0);
+    add_minute(g, 1, "r2", 0);
+    for (int64_t i = 0; i < 60; i++) {
+        assert_int_equal(add(g, &(struct given){2, "r1", "1", (1000 + i) * S, 0, 0}), 0);
+        assert_int_equal(add(g, &(struct given){2, "r2", "1", (1000 + i) * S, -5 * S, 0}), 0);
+    }
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_int_equal(reference, 0);
+    assert_true(place(g, 1, 1010 * S) == 1010 * S);
+    pfl_clock_graph_free(g);
+}
+
+/* b is with r2 alone: c and d, which were with both relays, outvote the liar. */
+static void the_majority_places_a_relay(void **state)
+{
+    struct pfl_clock_graph *g = make(5);
+    size_t reference;
+
+    (void)state;
+    add_minute(g, 0, "r1", 0);
+    add_minute(g, 1, "r2", 0);
+    add_minute(g, 2, "r1", 0);
+    add_minute(g, 2, "r2", 0);
+    add_minute(g, 3, "r1", 0);
+    add_minute(g, 3, "r2", 0);
+    for (int64_t i = 0; i < 60; i++) {
+        assert_int_equal(add(g, &(struct given){4, "r1", "1", (1000 + i) * S, 0, 0}), 0);
+        assert_int_equal(add(g, &(struct given){4, "r2", "1", (1000 + i) * S, -5 * S, 0}), 0);
+    }
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_true(place(g, 1, 1010 * S) == 1010 * S);
+    pfl_clock_graph_free(g);
+}
+
+static void a_relay_about_which_two_hosts_contradict_each_other_is_not_placed(void **state)
+{
+    struct pfl_clock_graph *g = make(4);
+    int64_t ns;
+    int64_t error;
+    size_t reference;
+
+    (void)state;
+    add_minute(g, 0, "r1", 0);
+    add_minute(g, 1, "r2", 0);
+    add_minute(g, 2, "r1", 0);
+    add_minute(g, 2, "r2", 0);
+    add_minute(g, 3, "r1", 0);
+    add_minute(g, 3, "r2", -5 * S);
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_int_equal(reference, 0);
+    assert_false(pfl_clock_graph_convert(g, 1, 1010 * S, &ns, &error));
+    assert_true(place(g, 2, 1010 * S) == 1010 * S);
+    pfl_clock_graph_free(g);
+}
+
+/* Nor does one whose clock jumps become the timeline, or one that says it was there for ever. */
+static void the_reference_is_no_host_that_only_says_so(void **state)
+{
+    struct pfl_clock_graph *g = make(5);
+    int64_t before_ns = 0;
+    size_t reference;
+
+    (void)state;
+    assert_int_equal(add(g, &(struct given){0, "r1", "1", 1 * S, 0, 0}), 0);
+    for (int64_t i = 0; i < 60; i++)
+        assert_int_equal(add(g, &(struct given){0, "r1", "1", (1000 + i) * S, i % 2 * 3 * S, 0}),
+                         0);
+    assert_int_equal(add(g, &(struct given){1, "r1", "1", 1, 0, 0}), 0);
+    assert_int_equal(add(g, &(struct given){1, "r1", "1", (int64_t)1 << 60, 0, 0}), 0);
+    for (size_t i = 2; i < 5; i++)
+        add_minute(g, i, "r1", 0);
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_int_equal(reference, 1); /* whose clock is as good as another */
+    for (int64_t i = 0; i < 600; i++) {
+        int64_t ns = place(g, 3, 1000 * S + i * S / 10);
+
+        assert_true(ns > before_ns);
+        before_ns = ns;
+    }
+    pfl_clock_graph_free(g);
+}
+
+/* A host that names relays without end has so many, and takes no places from others. */
+static void a_host_has_so_many_relays(void **state)
+{
+    struct pfl_clock_graph *g = make(2);
+    size_t reference;
+    size_t clock;
+    char boot[16];
+
+    (void)state;
+    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_MAX_CLOCKS + 10; i++) {
+        (void)snprintf(boot, sizeof(boot), "%u", i);
+        assert_int_equal(add(g, &(struct given){0, "r", boot, 100 * S, 0, 1}), 0);
+    }
+    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_MAX_CLOCKS - 2 - PFL_CLOCK_GRAPH_HOST_RELAYS; i++) {
+        (void)snprintf(boot, sizeof(boot), "b%u", i);
+        assert_int_equal(pfl_clock_graph_add_host(g, "c", boot, &clock), 0);
+    }
+    assert_int_equal(pfl_clock_graph_add_host(g, "d", "1", &clock), PFL_ELIMIT);
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    pfl_clock_graph_free(g);
+}
+
 /* Neighbouring segments share exchanges. */
 static void an_exchange_that_comes_again_takes_no_room(void **state)
 {
@@ -277,6 +407,11 @@ int main(void)
         cmocka_unit_test(extreme_offsets_do_no_harm),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(a_hosts_instant_is_found_from_the_relays_by_the_offset_of_that_time),
+        cmocka_unit_test(a_host_that_lies_shifts_no_other),
+        cmocka_unit_test(the_majority_places_a_relay),
+        cmocka_unit_test(a_relay_about_which_two_hosts_contradict_each_other_is_not_placed),
+        cmocka_unit_test(the_reference_is_no_host_that_only_says_so),
+        cmocka_unit_test(a_host_has_so_many_relays),
         cmocka_unit_test(an_exchange_that_comes_again_takes_no_room),
     };
 
