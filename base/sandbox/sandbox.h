@@ -39,6 +39,8 @@ enum pfl_sandbox_right {
     /* make, list, rename, write, lock and remove files and folders. Only Landlock holds such a
      * program to its folders: a filter of calls cannot see names. */
     PFL_SANDBOX_KEEP = 1 << 5,
+    /* With CREATE and REMOVE: also rename files, which does no more than these two can. */
+    PFL_SANDBOX_RENAME = 1 << 6,
 };
 
 struct pfl_sandbox_folder {

@@ -105,6 +105,9 @@ static const char *const create_calls[] = {"fchmod", "fdatasync", "fsync", "prea
 static const char *const remove_calls[] = {"unlink"};
 static const struct rule remove_rules[] = {{"unlinkat", 2, INT, 0}};
 
+static const char *const rename_calls[] = {"renameat"};
+static const struct rule rename_rules[] = {{"renameat2", 4, INT, 0}};
+
 static const char *const append_calls[] = {"fchmod"};
 static const struct rule append_rules[] = {
     {"openat", 2, O_ACCMODE | O_CREAT | O_APPEND | O_TRUNC, O_WRONLY | O_CREAT | O_APPEND}};
@@ -235,7 +238,8 @@ static int add_needs(scmp_filter_ctx ctx, unsigned needs, unsigned rights)
     static const struct group of_needs[] = {
         GROUP(memory), GROUP(unix), {0}, GROUP(boost), GROUP(dial)};
     static const struct group of_rights[] = {GROUP(read),   GROUP(create),  GROUP(remove),
-                                             GROUP(append), GROUP(unnamed), GROUP(keep)};
+                                             GROUP(append), GROUP(unnamed), GROUP(keep),
+                                             GROUP(rename)};
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < COUNT(of_needs); i++)

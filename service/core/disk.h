@@ -11,7 +11,7 @@
 
 #define PFL_DISK_SLOTS       4u /* open files of one pfl_disk_file */
 #define PFL_DISK_FOLDER_SLOT 3u /* the folder in which its steps create and remove files */
-#define PFL_DISK_STEPS_MAX   8u
+#define PFL_DISK_STEPS_MAX   9u
 
 enum pfl_disk_step_kind {
     PFL_DISK_WRITE,  /* all bytes, at the slot's offset */
@@ -20,6 +20,8 @@ enum pfl_disk_step_kind {
     PFL_DISK_CREATE, /* the last part of `path`; it must not exist; mode 0644 */
     PFL_DISK_REMOVE, /* likewise; a missing file is not a failure */
     PFL_DISK_COPY,   /* the first `copy_bytes` bytes of the file in slot `from` */
+    PFL_DISK_SHORTEN /* the index at `path`, in the slot (port/disk_index.h); its failure is none of
+                        the job */
 };
 
 struct pfl_disk_step {
@@ -38,6 +40,7 @@ struct pfl_disk_job {
 
 struct pfl_disk_result {
     int error;                        /* 0, or the errno of the step that failed */
+    int shorten_error;                /* likewise, of a step that shortens */
     uint64_t written[PFL_DISK_SLOTS]; /* bytes, the failed step's included */
 };
 

@@ -114,9 +114,9 @@ static int check_rotation(const struct pfl_session_plan *p, char *why)
     size_t name_len = 0;
 
     if (file->segment_max_bytes == 0 && file->segment_period_ms == 0)
-        return file->max_segments == 0 ? 0
-                                       : refuse(why, "perfleet_rotation: needs max_segment_bytes "
-                                                     "or segment_period_ms");
+        return file->max_segments == 0 && file->shorten_index_every == 0
+                   ? 0
+                   : refuse(why, "perfleet_rotation: needs max_segment_bytes or segment_period_ms");
     if (!file->is_wanted || file->path.len == 0)
         return refuse(why, "perfleet_rotation: needs write_into_file and output_path");
     if (file->segment_max_bytes != 0 && file->segment_max_bytes < PFL_PLAN_SEGMENT_MIN_BYTES)

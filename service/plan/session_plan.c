@@ -267,6 +267,8 @@ static int read_rotation(struct pfl_span bytes, struct pfl_plan_file *file)
             file->segment_period_ms = (uint32_t)f.value;
         else if (f.id == TRACE_CONFIG__PERFLEET_ROTATION__MAX_SEGMENTS)
             file->max_segments = (uint32_t)f.value;
+        else if (f.id == TRACE_CONFIG__PERFLEET_ROTATION__SHORTEN_INDEX_EVERY)
+            file->shorten_index_every = (uint32_t)f.value;
     }
     return r.failed ? PFL_EPARSE : 0;
 }

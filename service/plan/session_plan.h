@@ -105,6 +105,7 @@ struct pfl_plan_file {
     uint64_t segment_max_bytes;
     uint32_t segment_period_ms;
     uint32_t max_segments; /* 0: all are kept */
+    uint32_t shorten_index_every;
 };
 
 struct pfl_session_plan {

@@ -37,6 +37,7 @@
 #include "base/closer.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "service/port/disk_index.h"
 
 /* One write(2) of a descriptor that hangs cannot be interrupted; keep them short. */
 #define WRITE_MAX_BYTES ((size_t)1 << 20)
@@ -204,6 +205,10 @@ static int do_step(struct pfl_disk_file *file, const struct pfl_disk_step *step,
         return remove_file(file->fds[PFL_DISK_FOLDER_SLOT], step->path);
     case PFL_DISK_COPY:
         return copy_bytes(file->fds[step->from], *fd, step->copy_bytes);
+    case PFL_DISK_SHORTEN:
+        result->shorten_error =
+            pfl_disk_index_shorten(file->fds[PFL_DISK_FOLDER_SLOT], get_name(step->path), fd);
+        return 0;
     case PFL_DISK_CLOSE:
         break;
     }

@@ -15,8 +15,9 @@
 
 #include "base/sandbox/sandbox.h"
 
-#define FOLDERS_MAX (PFL_DAEMON_MAX_OUTPUT_DIRS + PFL_DAEMON_MAX_PRODUCER_SOCKETS + 1)
-#define PATH_BYTES  128u /* a socket's name has at most 107 */
+#define FOLDERS_MAX   (PFL_DAEMON_MAX_OUTPUT_DIRS + PFL_DAEMON_MAX_PRODUCER_SOCKETS + 1)
+#define PATH_BYTES    128u /* a socket's name has at most 107 */
+#define OUTPUT_RIGHTS (PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE | PFL_SANDBOX_RENAME)
 
 struct folders {
     struct pfl_sandbox_folder list[FOLDERS_MAX];
@@ -58,9 +59,9 @@ int pfl_service_sandbox_enter(const struct pfl_daemon_conf *conf)
         add_folder_of(&folders, &conf->producers[i]);
     add_folder_of(&folders, &conf->consumer);
     for (size_t i = 0; i < conf->output_dirs_len; i++)
-        add(&folders, conf->output_dirs[i], PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE);
+        add(&folders, conf->output_dirs[i], OUTPUT_RIGHTS);
     if (conf->output_dirs_len == 0)
-        add(&folders, "/", PFL_SANDBOX_CREATE | PFL_SANDBOX_REMOVE);
+        add(&folders, "/", OUTPUT_RIGHTS);
     else if (sandbox.mode == PFL_SANDBOX_AUTO)
         sandbox.mode = PFL_SANDBOX_REQUIRE;
     sandbox.folders = folders.list;

@@ -61,8 +61,9 @@ int pfl_rotation_new(const struct pfl_plan_file *plan, uint64_t boottime_ns,
     self->path = copy_path(plan);
     self->next_path = copy_path(plan);
     self->old_path = copy_path(plan);
+    self->index_path = copy_path(plan);
     if (self->sequences == NULL || self->path == NULL || self->next_path == NULL ||
-        self->old_path == NULL) {
+        self->old_path == NULL || self->index_path == NULL) {
         pfl_rotation_free(self);
         return PFL_ENOMEM;
     }
@@ -79,6 +80,7 @@ void pfl_rotation_free(struct pfl_rotation *self)
     pfl_mem_free(self->path);
     pfl_mem_free(self->next_path);
     pfl_mem_free(self->old_path);
+    pfl_mem_free(self->index_path);
     pfl_mem_free(self);
 }
 
@@ -92,8 +94,8 @@ static const char *put_number(const struct pfl_rotation *self, char *path, uint3
 
 const char *pfl_rotation_get_index_path(struct pfl_rotation *self)
 {
-    (void)snprintf(self->path + self->plan->path.len, SUFFIX_BYTES, ".index");
-    return self->path;
+    (void)snprintf(self->index_path + self->plan->path.len, SUFFIX_BYTES, ".index");
+    return self->index_path;
 }
 
 const char *pfl_rotation_get_path(struct pfl_rotation *self, uint32_t number)
@@ -298,6 +300,13 @@ void pfl_rotation_add_end(struct pfl_rotation *self, struct pfl_disk_job *job,
         pfl_disk_job_add(job, (struct pfl_disk_step){.kind = PFL_DISK_REMOVE,
                                                      .path = put_number(self, self->old_path,
                                                                         self->number + 1 - keep)});
+    self->lines++;
+    if (self->plan->shorten_index_every == 0 || self->lines < self->plan->shorten_index_every)
+        return;
+    self->lines = 0;
+    pfl_disk_job_add(job, (struct pfl_disk_step){.kind = PFL_DISK_SHORTEN,
+                                                 .slot = PFL_ROTATION_INDEX_SLOT,
+                                                 .path = pfl_rotation_get_index_path(self)});
 }
 
 void pfl_rotation_on_written(struct pfl_rotation *self, const struct pfl_disk_result *result,

@@ -44,6 +44,7 @@ struct pfl_rotation {
     uint64_t bytes;
     uint32_t unresolved; /* sequences whose first packet here needs state from before it */
     uint64_t losses;     /* of the session, until the end of the last segment */
+    uint32_t lines;      /* of the index, since it was shortened */
     struct pfl_buf next; /* owned: what the next job writes into the next segment */
     uint64_t next_begin_ns;
     uint64_t next_bytes;
@@ -53,6 +54,7 @@ struct pfl_rotation {
     char *path;         /* owned */
     char *next_path;    /* owned; of the path, room for a suffix */
     char *old_path;     /* likewise */
+    char *index_path;   /* likewise */
     char line[PFL_ROTATION_LINE_BYTES];
 };
 
@@ -60,7 +62,7 @@ struct pfl_rotation {
 PFL_MUST_USE int pfl_rotation_new(const struct pfl_plan_file *plan, uint64_t boottime_ns,
                                   struct pfl_rotation **ret_rotation);
 void pfl_rotation_free(struct pfl_rotation *self); /* NULL is legal */
-/* PATH.index and the path of the first segment; borrowed until the next call of either. */
+/* PATH.index, borrowed as long as the rotation; the path of a segment, until the next call. */
 const char *pfl_rotation_get_index_path(struct pfl_rotation *self);
 const char *pfl_rotation_get_path(struct pfl_rotation *self, uint32_t number);
 

@@ -206,6 +206,9 @@ static void on_job_done(void *user, const struct pfl_disk_result *result)
         pfl_rotation_on_written(self->rotation, result, self->long_left != 0);
     if (job == PFL_SESSION_FILE_END_SEGMENT)
         pfl_rotation_end_cut(self->rotation);
+    if (result->shorten_error != 0)
+        pfl_log_warn("trace-index-not-shortened", "session=%llu reason=\"%s\"",
+                     (unsigned long long)self->session->id, strerror(result->shorten_error));
     if (result->error != 0 && self->trouble != PFL_SESSION_FILE_BROKEN) {
         fail(self, strerror(result->error), lost_bytes);
         self->trouble = PFL_SESSION_FILE_BROKEN;

@@ -87,7 +87,35 @@ def a_producer_that_does_not_flush_leaves_segments_that_open_alone(path, folder)
         late.close()
 
 
-CLAIMS = [segments_have_every_packet_once, compressed_segments_have_every_packet_once,
+def the_index_is_shortened_to_what_is_there(path, folder):
+    """Of eight segments two stay; each third line shortens it. Whoever looks finds whole lines."""
+    name = os.path.join(folder, "short")
+    consumer = Consumer(path)
+    rotation = field(2, SEGMENT_MS) + field(3, 2) + field(4, 3)
+    why = consumer.enable(config_text.encode(
+        'buffers { size_kb: 4096 } write_into_file: true file_write_period_ms: 200 output_path: "%s" %s'
+        % (name, SOURCE)) + field(50001, rotation))
+    assert why is None, why
+    limit = time.monotonic() + 60
+    looks = set()
+    while not os.path.exists(name + ".000008") and time.monotonic() < limit:
+        with open(name + ".index", encoding="utf-8") as index:
+            text = index.read()
+        assert text == "" or text.endswith("}\n"), text
+        looks.add(len(text.splitlines()))
+        time.sleep(0.01)
+    end(consumer)
+    consumer.close()
+    assert max(looks) <= 1 + 2 + 3, looks
+    with open(name + ".index", encoding="utf-8") as index:
+        lines = [json.loads(line) for line in index]
+    head, numbers = lines[0], [line["segment"] for line in lines[1:]]
+    assert head["shortened"] >= 2, head
+    assert numbers == list(range(head["segments"] + 1, numbers[-1] + 1)) and numbers[-1] >= 8, lines
+    assert not os.path.exists(name + ".new.index")
+
+
+CLAIMS = [the_index_is_shortened_to_what_is_there, segments_have_every_packet_once, compressed_segments_have_every_packet_once,
           so_have_those_that_are_no_longer_than_a_write_period,
           a_producer_that_does_not_flush_leaves_segments_that_open_alone]
 

@@ -385,6 +385,8 @@ int pfl_host_order_encode_run(const struct pfl_host_order *order, const char *pa
     if (order->terms.segment_ms != 0)
         pfl_message_varint(&m, TRACE_CONFIG__PERFLEET_ROTATION__SEGMENT_PERIOD_MS,
                            order->terms.segment_ms);
+    pfl_message_varint(&m, TRACE_CONFIG__PERFLEET_ROTATION__SHORTEN_INDEX_EVERY,
+                       PFL_HOST_ORDER_INDEX_LINES);
     pfl_message_end(&m, mark);
     rc = m.rc;
     if (rc == 0)

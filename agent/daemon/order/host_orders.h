@@ -12,13 +12,14 @@
 #include "proto/order/order.h"
 #include "proto/tunnel/identity.h"
 
-#define PFL_ORDERS_MAX         64u
-#define PFL_ORDERS_OF_ORDERER  16u
-#define PFL_ORDER_RUNS_MAX     16u /* of a schedule, known beforehand */
-#define PFL_ORDER_FILE_BYTES   (PFL_ORDER_MAX_BYTES + 8192u)
-#define PFL_ORDER_REASON_BYTES 384u
-#define PFL_ORDER_SOURCES_MAX  64u  /* that a segment names */
-#define PFL_ORDER_SOURCE_BYTES 256u /* of such a name, with its NUL */
+#define PFL_ORDERS_MAX             64u
+#define PFL_ORDERS_OF_ORDERER      16u
+#define PFL_ORDER_RUNS_MAX         16u /* of a schedule, known beforehand */
+#define PFL_ORDER_FILE_BYTES       (PFL_ORDER_MAX_BYTES + 8192u)
+#define PFL_ORDER_REASON_BYTES     384u
+#define PFL_ORDER_SOURCES_MAX      64u   /* that a segment names */
+#define PFL_HOST_ORDER_INDEX_LINES 1024u /* so often a run's index is shortened */
+#define PFL_ORDER_SOURCE_BYTES     256u  /* of such a name, with its NUL */
 
 struct pfl_host_order {
     Perfleet__HostOrder *kept;    /* owned; checked */

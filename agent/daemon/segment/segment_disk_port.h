@@ -4,6 +4,7 @@
  *
  *     ID.run              note of a run (perfleet.Segment without a number)
  *     ID.pftrace.NNNNNN   a segment, and ID.pftrace.index: perfleetd's; of a copy ours
+ *     ID.pftrace.new.index what the index is next, while perfleetd shortens it
  *     ID.NNNNNN.segment   its note: from then on it exists
  *     ID.NNNNNN.released  the same, released: tells up to where the run's numbers are known
  */
@@ -22,6 +23,7 @@ enum pfl_segment_file {
     PFL_SEGMENT_FILE_RUN,
     PFL_SEGMENT_FILE_TRACE,
     PFL_SEGMENT_FILE_INDEX,
+    PFL_SEGMENT_FILE_NEW_INDEX,
     PFL_SEGMENT_FILE_NOTE,
     PFL_SEGMENT_FILE_RELEASED,
     PFL_SEGMENT_FILE_HALF, /* a temporary file */

@@ -30,6 +30,22 @@ static Perfleet__Segment__Reason parse_reason(const char *text)
                                     : PERFLEET__SEGMENT__REASON__UNKNOWN;
 }
 
+uint32_t pfl_segment_index_get_generation(struct pfl_span head_untrusted)
+{
+    static const char begin[] = "{\"shortened\":";
+    uint32_t generation = 0;
+
+    if (head_untrusted.len < sizeof(begin) ||
+        memcmp(head_untrusted.data, begin, sizeof(begin) - 1) != 0)
+        return 0;
+    for (size_t i = sizeof(begin) - 1; i < head_untrusted.len; i++) {
+        if (head_untrusted.data[i] < '0' || head_untrusted.data[i] > '9')
+            break;
+        generation = generation * 10 + (head_untrusted.data[i] - '0'); /* any other will do */
+    }
+    return generation;
+}
+
 int pfl_segment_line_parse(struct pfl_span line_untrusted, struct pfl_segment_line *ret_line)
 {
     json_int_t number = 0;
@@ -41,6 +57,8 @@ int pfl_segment_line_parse(struct pfl_span line_untrusted, struct pfl_segment_li
     json_t *root = NULL;
     bool is_good;
 
+    if (pfl_segment_index_get_generation(line_untrusted) != 0)
+        return PFL_ESTATE;
     if (line_untrusted.len <= LINE_MAX_BYTES)
         root = json_loadb((const char *)line_untrusted.data, line_untrusted.len, 0, NULL);
     is_good = root != NULL &&

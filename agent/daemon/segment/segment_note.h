@@ -24,7 +24,13 @@ struct pfl_segment_line {
     Perfleet__Segment__Reason reason;
 };
 
-/* PFL_EPARSE: no line of an index. PFL_ENOMEM. */
+#define PFL_SEGMENT_INDEX_HEAD_BYTES 32u /* as much of an index says which one it is */
+
+/* How often an index was shortened, from its first bytes: another one is another file. 0: not yet.
+ */
+uint32_t pfl_segment_index_get_generation(struct pfl_span head_untrusted);
+/* PFL_EPARSE: no line of an index; PFL_ESTATE: the one that says that it was shortened; PFL_ENOMEM.
+ */
 PFL_MUST_USE int pfl_segment_line_parse(struct pfl_span line_untrusted,
                                         struct pfl_segment_line *ret_line);
 

@@ -164,7 +164,7 @@ static bool is_wanted(const struct reading *reading, const struct pfl_segment_na
 
     if (run == NULL)
         return false;
-    if (name->file == PFL_SEGMENT_FILE_INDEX || name->number > run->last)
+    if (name->number == 0 || name->number > run->last) /* an index, or to be taken */
         return true;
     return entry != NULL && !entry->is_gap;
 }
@@ -173,7 +173,8 @@ static int read_trace(struct reading *reading, const struct pfl_segment_name *na
 {
     if (name->file == PFL_SEGMENT_FILE_NONE)
         reading->unknown++;
-    if ((name->file != PFL_SEGMENT_FILE_TRACE && name->file != PFL_SEGMENT_FILE_INDEX) ||
+    if ((name->file != PFL_SEGMENT_FILE_TRACE && name->file != PFL_SEGMENT_FILE_INDEX &&
+         name->file != PFL_SEGMENT_FILE_NEW_INDEX) ||
         is_wanted(reading, name))
         return 0;
     reading->stray += pfl_segment_table_find_run(&reading->s->table, name->id) == NULL;

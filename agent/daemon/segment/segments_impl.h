@@ -37,8 +37,10 @@ struct pfl_segments_run {
     Perfleet__Segment *note;      /* owned */
     struct pfl_buf text;          /* of the index, not parsed yet */
     uint64_t index_at;            /* read up to there */
+    uint32_t generation;          /* of the index that this is in */
     struct pfl_segment_line line; /* the one that is taken */
     uint32_t next;                /* number */
+    uint32_t left_out;            /* up to this number the index has no lines, from `next` on; 0 */
     uint8_t gap_why;              /* of a copy that failed: what its line becomes; 0: a segment */
     uint32_t marker;              /* the number of its RELEASED file; 0: none. The thread's */
     uint64_t end_boot_ns;         /* of the last segment */
@@ -49,6 +51,7 @@ struct pfl_segments_run {
     uint64_t quiet_since_ms;
     bool is_busy;
     bool is_index_broken;
+    bool has_more; /* the index, than was read with the last scan */
     bool has_end;
     bool is_kept_back; /* the disk failed: not before the next tick */
     char id[PFL_SEGMENT_ID_BYTES];
@@ -68,6 +71,7 @@ struct pfl_segments_op {
     size_t keys_len;
     struct pfl_buf buf; /* a note, or what is read */
     uint64_t offset;
+    uint32_t generation; /* of SCAN */
     uint64_t signature;
     size_t len;
     bool is_last;

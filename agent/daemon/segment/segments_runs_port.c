@@ -76,6 +76,8 @@ static void run_forget(struct pfl_work *work)
 
     op->rc = pfl_segments_remove_file(op->s, PFL_SEGMENT_FILE_INDEX, op->entry.id, 0);
     if (op->rc == 0)
+        op->rc = pfl_segments_remove_file(op->s, PFL_SEGMENT_FILE_NEW_INDEX, op->entry.id, 0);
+    if (op->rc == 0)
         op->rc = pfl_segments_remove_file(op->s, PFL_SEGMENT_FILE_RUN, op->entry.id, 0);
     if (op->rc == 0) /* last: without it a run would look as if it had had no segment */
         pfl_segments_set_marker(op->run, 0);

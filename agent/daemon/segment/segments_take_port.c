@@ -148,6 +148,8 @@ static void on_untaken(struct pfl_segments_run *r, struct pfl_segments_op *op)
         pfl_segments_forget_if_done(r);
         return;
     }
+    if (is_gone && r->left_out > op->entry.last)
+        op->entry.last = r->left_out;
     if (is_gone && !r->s->is_removing)
         (void)pfl_segments_make_gap(r, &op->entry, PERFLEET__SEGMENT_GAP__WHY__REMOVED,
                                     on_gap_made);
@@ -242,6 +244,21 @@ static int take(struct pfl_segments_run *r, const struct pfl_segment_line *line,
 
 /* ---- the index ---- */
 
+/* Lines of segments whose files are gone are left out when an index is shortened. If the file of
+ * the next one is there, it is taken as it is; otherwise all that are left out are a gap. */
+static void leave_out(struct pfl_segments_run *r, const struct pfl_segment_line *behind)
+{
+    r->line = (struct pfl_segment_line){.number = r->next,
+                                        .begin_ns = r->end_boot_ns,
+                                        .end_ns = behind->begin_ns,
+                                        .reason = PERFLEET__SEGMENT__REASON__LOST};
+    if (r->line.begin_ns == 0)
+        r->line.begin_ns = r->note->begin_boot_ns;
+    if (r->line.begin_ns > r->line.end_ns)
+        r->line.begin_ns = r->line.end_ns;
+    r->left_out = behind->number - 1;
+}
+
 /* False: no whole line is there. */
 static bool parse_line(struct pfl_segments_run *r)
 {
@@ -249,16 +266,23 @@ static bool parse_line(struct pfl_segments_run *r)
     const uint8_t *end = text.len != 0 ? memchr(text.data, '\n', text.len) : NULL;
     struct pfl_segment_line line;
     size_t len;
+    int rc;
 
     if (end == NULL)
         return false;
     len = (size_t)(end - text.data);
-    if (pfl_segment_line_parse(pfl_span_of(text.data, len), &line) != 0 || line.number > r->next)
-        r->is_index_broken = true;
-    else if (line.number == r->next)
+    rc = pfl_segment_line_parse(pfl_span_of(text.data, len), &line);
+    if (rc == 0 && line.number > r->next) {
+        leave_out(r, &line); /* it is parsed again when it is the next one */
+        return true;
+    }
+    r->left_out = 0;
+    if (rc == 0 && line.number == r->next)
         r->line = line;
-    else if (line.reason == PERFLEET__SEGMENT__REASON__END)
+    else if (rc == 0 && line.reason == PERFLEET__SEGMENT__REASON__END)
         r->has_end = true;
+    else if (rc != 0 && rc != PFL_ESTATE)
+        r->is_index_broken = true;
     pfl_buf_consume(&r->text, len + 1);
     return true;
 }
@@ -313,6 +337,8 @@ void pfl_segments_pump(struct pfl_segments_run *r)
     } else if (r->has_end) {
         r->state = PFL_SEGMENTS_RUN_OVER;
         pfl_segments_forget_if_done(r);
+    } else if (r->has_more && !r->is_index_broken) {
+        pfl_segments_scan(r);
     } else if (is_settled(r)) {
         take_lost(r);
     }
@@ -336,10 +362,12 @@ static uint64_t stat_files(struct pfl_segments *s, const char *id, uint32_t next
     return newest;
 }
 
+/* The head is read last: if it is the one that is known, so was that of the text. */
 static void run_scan(struct pfl_work *work)
 {
     struct pfl_segments_op *op = pfl_segments_op_of(work);
     struct pfl_segment_name index = pfl_segments_name_of(PFL_SEGMENT_FILE_INDEX, op->entry.id, 0);
+    uint8_t head[PFL_SEGMENT_INDEX_HEAD_BYTES];
     struct pfl_segment_part part = {.name = &index,
                                     .offset = op->offset,
                                     .dst = op->buf.data,
@@ -350,15 +378,26 @@ static void run_scan(struct pfl_work *work)
     op->rc = pfl_segment_disk_read(op->s->dir, &part, &len);
     if (op->rc == 0)
         pfl_buf_extend(&op->buf, len);
+    part = (struct pfl_segment_part){.name = &index, .dst = head, .room = sizeof(head)};
+    if (op->rc == 0)
+        op->rc = pfl_segment_disk_read(op->s->dir, &part, &len);
+    if (op->rc == 0)
+        op->generation = pfl_segment_index_get_generation(pfl_span_of(head, len));
 }
 
 static void on_scanned(struct pfl_segments_op *op)
 {
     struct pfl_segments_run *r = op->run;
     struct pfl_span text = pfl_buf_get(&op->buf);
+    bool is_other = op->rc == 0 && op->generation != r->generation;
 
     r->is_busy = false;
-    if (op->rc == 0 && text.len != 0 && !r->is_index_broken) {
+    r->has_more = is_other || (op->rc == 0 && text.len == PFL_SEGMENTS_INDEX_BYTES);
+    if (is_other) { /* it is read from its begin */
+        r->generation = op->generation;
+        r->index_at = 0;
+        pfl_buf_clear(&r->text);
+    } else if (op->rc == 0 && text.len != 0 && !r->is_index_broken) {
         if (pfl_buf_append(&r->text, text.data, text.len) == 0)
             r->index_at += text.len;
         else if (r->text.len >= PFL_SEGMENTS_INDEX_BYTES)

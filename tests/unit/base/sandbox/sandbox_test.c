@@ -404,6 +404,13 @@ static int remove_outside(const struct kit *kit)
     return errno_of(unlink(path) == 0);
 }
 
+static int rename_inside(const struct kit *kit)
+{
+    int folder = open(kit->inside, O_PATH | O_DIRECTORY);
+
+    return errno_of(renameat(folder, "new", folder, "there") == 0);
+}
+
 static int link_inside(const struct kit *kit)
 {
     char from[96];
@@ -434,6 +441,9 @@ static void new_files_alone_are_written(void **state)
 #ifndef PFL_SANITIZED /* whose runtime reads files */
     assert_int_not_equal(kit_try(kit, read_inside), KIT_WORKED);
 #endif
+    assert_int_equal(kit_try(kit, rename_inside), EPERM);
+    kit->folder.rights |= PFL_SANDBOX_RENAME;
+    assert_int_equal(kit_try(kit, rename_inside), KIT_WORKED);
     assert_int_equal(kit_try(kit, remove_inside), KIT_WORKED);
 }
 

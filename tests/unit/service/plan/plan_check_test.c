@@ -184,6 +184,8 @@ static void segments_have_a_least_size_and_age_and_a_file(void **state)
         {"max_segments: 0", 0},
         {"max_segments: 1", PFL_EINVAL},
         {"max_segments: 1 max_segment_bytes: 65536", 0},
+        {"shorten_index_every: 1", PFL_EINVAL},
+        {"shorten_index_every: 1 segment_period_ms: 1000", 0},
     };
     char text[300];
 

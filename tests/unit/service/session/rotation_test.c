@@ -16,6 +16,7 @@ static const struct pfl_plan_file plan = {
     .segment_max_bytes = 1000,
     .segment_period_ms = 10,
     .max_segments = 2,
+    .shorten_index_every = 3,
 };
 static struct pfl_rotation *rotation;
 
@@ -138,11 +139,15 @@ static void the_job_of_a_cut_fits_and_removes_the_oldest_at_its_end(void **state
     assert_int_equal(pfl_buf_append(&rotation->next, bytes, sizeof(bytes)), 0);
     pfl_rotation_add_steps(rotation, &job, pfl_span_of(bytes, sizeof(bytes)));
     rotation->losses = 4;
+    rotation->lines = 2;
     pfl_rotation_add_end(
         rotation, &job,
         &(struct pfl_rotation_end){.boottime_ns = 10, .bytes = sizeof(bytes), .losses = 7});
     assert_int_equal(rotation->losses, 7);
     assert_int_equal(job.steps_len, PFL_DISK_STEPS_MAX);
+    assert_int_equal(job.steps[8].kind, PFL_DISK_SHORTEN);
+    assert_string_equal(job.steps[8].path, "/d/t.index");
+    assert_int_equal(job.steps[8].slot, PFL_ROTATION_INDEX_SLOT);
     assert_int_equal(job.steps[1].kind, PFL_DISK_CREATE);
     assert_string_equal(job.steps[1].path, "/d/t.000003");
     assert_int_equal(job.steps[7].kind, PFL_DISK_REMOVE);
@@ -163,6 +168,23 @@ static void as_many_segments_as_may_be_kept_are_kept(void **state)
     assert_true(job.steps_len != 0);
     for (size_t i = 0; i < job.steps_len; i++)
         assert_int_not_equal(job.steps[i].kind, PFL_DISK_REMOVE);
+}
+
+static void the_index_is_shortened_each_time_it_got_so_many_lines(void **state)
+{
+    unsigned shortened = 0;
+
+    (void)state;
+    for (unsigned i = 1; i <= 9; i++) {
+        struct pfl_disk_job job = {0};
+
+        pfl_rotation_begin_cut(rotation, 9);
+        pfl_rotation_add_end(rotation, &job, &(struct pfl_rotation_end){.boottime_ns = 10});
+        for (size_t step = 0; step < job.steps_len; step++)
+            shortened += job.steps[step].kind == PFL_DISK_SHORTEN;
+        assert_int_equal(shortened, i / 3);
+        pfl_rotation_end_cut(rotation);
+    }
 }
 
 static int make_one(void *user)
@@ -191,6 +213,8 @@ int main(void)
             the_older_field_for_a_cleared_state_counts_and_others_do_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(as_many_segments_as_may_be_kept_are_kept, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(the_index_is_shortened_each_time_it_got_so_many_lines,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             the_services_packets_begin_the_next_segment_but_for_statistics, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_sequence_that_needs_what_came_before_is_counted, set_up,

@@ -73,7 +73,7 @@ void kit_open(struct kit *kit, const struct pfl_segment_quota *quota)
                                      .dir = kit->dir,
                                      .boot_id = "0f0e",
                                      .quota = *quota,
-                                     .tick_ms = TICK_MS,
+                                     .tick_ms = kit->tick_ms != 0 ? kit->tick_ms : TICK_MS,
                                      .settle_ms = SETTLE_MS,
                                      .ask_clock = ask_clock,
                                      .clock_wait_ms = kit->clock_wait_ms,
@@ -205,22 +205,49 @@ static void append(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+static void put_line(const char *path, uint32_t number, size_t bytes, const char *reason)
+{
+    char line[256];
+
+    (void)snprintf(line, sizeof(line),
+                   "{\"segment\":%u,\"file\":\"x\",\"bytes\":%zu,\"begin_ns\":%u,\"end_ns\":%u,"
+                   "\"reason\":\"%s\",\"unresolved\":0}\n",
+                   number, bytes, number * 1000, number * 1000 + 1000, reason);
+    append(path, line);
+}
+
+void kit_shorten_index(const struct kit *kit, const char *id, unsigned generation, uint32_t first,
+                       uint32_t last)
+{
+    char path[160];
+    char fresh[160];
+    char head[105];
+
+    (void)snprintf(path, sizeof(path), "%s/%s.pftrace.index", kit->dir, id);
+    (void)snprintf(fresh, sizeof(fresh), "%s/%s.pftrace.new.index", kit->dir, id);
+    (void)snprintf(head, sizeof(head), "{\"shortened\":%u,\"segments\":5,\"losses\":0%*s}\n",
+                   generation, 60, "");
+    append(fresh, head);
+    for (uint32_t n = first; n <= last; n++) {
+        char trace[160];
+
+        (void)snprintf(trace, sizeof(trace), "%s/%s.pftrace.%06u", kit->dir, id, n);
+        if (n == last || access(trace, F_OK) == 0)
+            put_line(fresh, n, 10, "time");
+    }
+    assert_int_equal(rename(fresh, path), 0);
+}
+
 void kit_write_segment(const struct kit *kit, const char *id, uint32_t number, const char *text,
                        const char *reason)
 {
     char path[160];
-    char line[256];
 
     (void)snprintf(path, sizeof(path), "%s/%s.pftrace.%06u", kit->dir, id, number);
     append(path, text);
-    (void)snprintf(line, sizeof(line),
-                   "{\"segment\":%u,\"file\":\"x\",\"bytes\":%zu,\"begin_ns\":%u,\"end_ns\":%u,"
-                   "\"reason\":\"%s\",\"unresolved\":0}\n",
-                   number, strlen(text), number * 1000, number * 1000 + 1000,
-                   reason != NULL ? reason : "");
     (void)snprintf(path, sizeof(path), "%s/%s.pftrace.index", kit->dir, id);
     if (reason != NULL)
-        append(path, line);
+        put_line(path, number, strlen(text), reason);
 }
 
 /* ---- a collector ---- */

@@ -16,6 +16,7 @@ struct kit {
     bool has_relay; /* that is asked for clock points */
     unsigned clock_asked;
     uint64_t clock_wait_ms;
+    uint64_t tick_ms; /* 0: a short one */
 };
 
 void kit_make_dir(struct kit *kit);
@@ -45,6 +46,11 @@ void kit_copy(struct kit *kit, const char *order, const char *trigger, const cha
 /* As perfleetd does: the file, then (reason not NULL) the line. */
 void kit_write_segment(const struct kit *kit, const char *id, uint32_t number, const char *text,
                        const char *reason);
+
+/* As perfleetd does when it shortens the index: another file of that name, with those of these
+ * numbers whose files are there, and the last. */
+void kit_shorten_index(const struct kit *kit, const char *id, unsigned generation, uint32_t first,
+                       uint32_t last);
 
 struct kit_note {
     char id[PFL_SEGMENT_ID_BYTES];

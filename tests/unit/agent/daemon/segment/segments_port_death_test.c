@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent is killed at any moment, again and again, while segments come, are given out, released,
- * and removed by a quota. The child reports on a pipe; judged here: of each run every number up to
- * the highest was given out, as a segment or in a gap; nothing is given out after its release was
- * answered; and in the end the folder is empty.
+ * and removed by a quota, and their index is shortened. The child reports on a pipe; judged here:
+ * of each run every number up to the highest was given out, as a segment or in a gap; nothing is
+ * given out after its release was answered; and in the end the folder is empty.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -88,6 +88,8 @@ static void live(int fd)
         kit_turn(&kit);
         /* The file is there, its line is not. */
         kit_write_segment(&kit, id, n, "", "time");
+        if (n % 5 == 0)
+            kit_shorten_index(&kit, id, n, 1, n);
         if (n % 4 == 0)
             kit_copy(&kit, "ring", "boom", text, copy);
         if (rand() % 4 == 0)

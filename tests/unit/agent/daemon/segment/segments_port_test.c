@@ -355,6 +355,122 @@ static void an_index_that_makes_no_sense_is_read_no_further(void **state)
     kit_close(&kit);
 }
 
+/* Its lines leave and come at any moment: each segment is taken once. */
+static void a_shortened_index_is_read_on(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 3, false);
+    wait_for(has_segments, 3);
+    for (uint32_t n = 4; n <= 5; n++)
+        kit_write_segment(&kit, id, n, "some bytes", NULL);
+    kit_shorten_index(&kit, id, 1, 2, 5);
+    wait_for(has_segments, 5);
+    kit_write_segment(&kit, id, 6, "some bytes", NULL);
+    kit_shorten_index(&kit, id, 2, 4, 6); /* shorter than what was read */
+    wait_for(has_segments, 6);
+    kit_close(&kit);
+    kit_write_segment(&kit, id, 7, "some bytes", NULL);
+    kit_shorten_index(&kit, id, 3, 7, 7);
+    kit_open(&kit, &no_quota);
+    wait_for(has_segments, 7);
+    kit_write_segment(&kit, id, 8, "the end", "end");
+    wait_for(has_segments, 8);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 8);
+    for (uint32_t n = 0; n < 8; n++) {
+        assert_int_equal(notes[n].number, n + 1);
+        assert_false(notes[n].is_gap);
+    }
+    kit_close(&kit);
+}
+
+/* A service that was killed meanwhile left the new one. */
+static void an_unfinished_index_goes_with_its_run(void **state)
+{
+    char name[64];
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 1, true);
+    (void)snprintf(name, sizeof(name), "%s.pftrace.new.index", id);
+    put_file(name, "half");
+    wait_for(has_segments, 1);
+    kit_close(&kit);
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_count_files(&kit, ".new.index"), 1); /* a service may be at work on it */
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 1);
+    assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+}
+
+/* The service removes lines of segments that are gone: they were not taken. */
+static void numbers_that_the_index_leaves_out_are_a_gap(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 2, false);
+    wait_for(has_segments, 2);
+    kit_write_segment(&kit, id, 6, "some bytes", NULL);
+    kit_write_segment(&kit, id, 7, "some bytes", NULL);
+    kit_shorten_index(&kit, id, 1, 6, 7);
+    wait_for(has_segments, 4);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 5);
+    assert_true(notes[2].is_gap);
+    assert_int_equal(notes[2].number, 3);
+    assert_int_equal(notes[2].last, 5);
+    assert_int_equal(notes[2].why, PERFLEET__SEGMENT_GAP__WHY__REMOVED);
+    assert_int_equal(notes[3].number, 6);
+    assert_int_equal(notes[4].number, 7);
+    /* What is there has no line, and is taken as it is. */
+    kit_write_segment(&kit, id, 8, "some bytes", NULL);
+    kit_write_segment(&kit, id, 11, "some bytes", "end");
+    wait_for(has_segments, 6);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 8);
+    assert_int_equal(notes[5].number, 8);
+    assert_int_equal(notes[5].reason, PERFLEET__SEGMENT__REASON__LOST);
+    assert_true(notes[6].is_gap);
+    assert_int_equal(notes[6].number, 9);
+    assert_int_equal(notes[6].last, 10);
+    assert_int_equal(notes[7].number, 11);
+    kit_close(&kit);
+}
+
+/* Months of segments: a new process does not wait a tick for each part of it. */
+static void a_long_index_is_passed_at_once(void **state)
+{
+    static char text[2000000];
+    static const char line[] = "{\"segment\":1,\"begin_ns\":1,\"end_ns\":2,\"reason\":\"time\","
+                               "\"unresolved\":0}\n";
+    char name[64];
+    char id[PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    for (size_t at = 0; at + sizeof(line) < sizeof(text); at += sizeof(line) - 1)
+        memcpy(text + at, line, sizeof(line));
+    kit.tick_ms = 500;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 1, false);
+    wait_for(has_segments, 1);
+    kit_close(&kit);
+    (void)snprintf(name, sizeof(name), "%s.pftrace.index", id);
+    put_file(name, text);
+    kit_write_segment(&kit, id, 2, "some bytes", "time");
+    kit_open(&kit, &no_quota);
+    wait_for(has_segments, 2);
+    kit_close(&kit);
+    kit.tick_ms = 0;
+}
+
 static void a_link_is_not_followed(void **state)
 {
     char id[PFL_SEGMENT_ID_BYTES];
@@ -569,6 +685,10 @@ int main(void)
         TEST(a_file_that_somebody_removed_or_changed_is_told_as_a_gap),
         TEST(nothing_in_the_folder_is_believed),
         TEST(an_index_that_makes_no_sense_is_read_no_further),
+        TEST(a_shortened_index_is_read_on),
+        TEST(an_unfinished_index_goes_with_its_run),
+        TEST(numbers_that_the_index_leaves_out_are_a_gap),
+        TEST(a_long_index_is_passed_at_once),
         TEST(a_link_is_not_followed),
         TEST(a_copy_is_a_run_of_one_segment_that_tells_its_trigger),
         TEST(a_copy_that_is_given_up_is_a_gap_that_tells_its_trigger),
