@@ -28,7 +28,8 @@ bool pfl_segment_is_id(const char *text_untrusted)
 
 void pfl_segment_table_init(struct pfl_segment_table *self, const struct pfl_segment_quota *quota)
 {
-    *self = (struct pfl_segment_table){.quota = *quota};
+    *self = (struct pfl_segment_table){
+        .max = PFL_SEGMENTS_MAX, .runs_max = PFL_SEGMENT_RUNS_MAX, .quota = *quota};
 }
 
 void pfl_segment_table_fini(struct pfl_segment_table *self)
@@ -90,7 +91,7 @@ int pfl_segment_table_add_run(struct pfl_segment_table *self, const struct pfl_s
 
     if (pfl_segment_table_find_run(self, run->id) != NULL)
         return PFL_EEXIST;
-    rc = make_room((void **)&self->runs, self->runs_len, &self->runs_room, PFL_SEGMENT_RUNS_MAX,
+    rc = make_room((void **)&self->runs, self->runs_len, &self->runs_room, self->runs_max,
                    sizeof(*self->runs));
     if (rc != 0)
         return rc;
@@ -174,7 +175,7 @@ int pfl_segment_table_add(struct pfl_segment_table *self, const struct pfl_segme
     if ((at > 0 && is_of(self, at - 1, entry->id) && self->entries[at - 1].last >= entry->number) ||
         (is_of(self, at, entry->id) && self->entries[at].number <= entry->last))
         return PFL_EEXIST;
-    rc = make_room((void **)&self->entries, self->len, &self->room, PFL_SEGMENTS_MAX,
+    rc = make_room((void **)&self->entries, self->len, &self->room, self->max,
                    sizeof(*self->entries));
     if (rc != 0)
         return rc;
@@ -325,7 +326,7 @@ struct pfl_segment_entry *pfl_segment_table_choose(const struct pfl_segment_tabl
     if (chosen == NULL && largest != NULL && self->quota.max_bytes != 0 &&
         self->bytes > self->quota.max_bytes)
         chosen = find_oldest(self, largest);
-    if (chosen == NULL && longest != NULL && for_room && self->len == PFL_SEGMENTS_MAX)
+    if (chosen == NULL && longest != NULL && for_room && self->len >= self->max)
         chosen = find_oldest(self, longest);
     return chosen;
 }

@@ -62,6 +62,8 @@ struct pfl_segment_table {
     struct pfl_segment_run *runs; /* owned; sorted by id */
     size_t runs_len;
     size_t runs_room;
+    size_t max; /* of entries: PFL_SEGMENTS_MAX, or fewer */
+    size_t runs_max;
     struct pfl_segment_quota quota; /* of all */
     uint64_t bytes;
     size_t gaps;

@@ -2,27 +2,38 @@
 /*
  * Reads the folder of segments at the start: see segments_port.h.
  *
- * Happy path: notes of runs, notes of segments and gaps, then the traces. What a process before
- * left half done is finished: temporary files, what was released, what a gap covers. A segment
- * whose trace is not there, or has another size, becomes a gap. Failures: a note that is none, or
- * another user's, is removed; files of no known form are left alone and counted in the log; without
- * memory the start fails. Owns nothing. Limits: what passes those of the table stays on the disk
- * until the next start.
+ * Happy path: notes of runs, notes of segments and gaps by number, then traces. What a process
+ * before left half done is finished: temporary files, what was released, what a gap covers. A
+ * segment whose trace is not there, or has another size, becomes a gap. Failures: a note that is
+ * none, or another user's, is removed; files of no known form are left alone and counted in the
+ * log; without memory the start fails. Owns nothing. Limits: those of the table. More segments than
+ * it takes: the oldest become gaps, as while it runs. More runs, or gaps that cannot be joined:
+ * they stay on the disk, with their traces, until a start that has room; so do notes beyond four
+ * times the table's maximum. The log has their number.
  */
 #include <dirent.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/daemon/segment/segments_impl.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "proto/unpack.h"
+
+#define NAMES_ROOM     64u
+#define NAMES_OF_TABLE 4u
 
 struct reading {
     struct pfl_segments *s;
     uint8_t *bytes; /* owned; of a note */
     unsigned unknown;
     unsigned refused;
-    unsigned stray; /* traces of no known run */
+    unsigned stray;                 /* traces of no known run */
+    unsigned left_out;              /* notes that the table does not take */
+    struct pfl_segment_name *names; /* owned; of notes of segments and gaps */
+    size_t names_len;
+    size_t names_room;
 };
 
 typedef int (*each_fn)(struct reading *reading, const struct pfl_segment_name *name);
@@ -66,6 +77,7 @@ static int read_run(struct reading *reading, const struct pfl_segment_name *name
     if (rc != 0)
         return rc == PFL_EPARSE ? 0 : rc;
     rc = pfl_segments_add_run(reading->s, note, PFL_SEGMENTS_RUN_SETTLING, &run);
+    reading->left_out += rc == PFL_ELIMIT;
     return rc == PFL_ENOMEM ? rc : 0;
 }
 
@@ -125,17 +137,75 @@ static void keep_released(struct reading *reading, struct pfl_segments_run *run,
         in_table->last = entry->last;
 }
 
+/* Its note takes the place of those that it covers: one without a trace is a gap's. */
+static int write_gap(struct pfl_segments *s, const struct pfl_segment_entry *gap)
+{
+    struct pfl_segment_name name =
+        pfl_segments_name_of(PFL_SEGMENT_FILE_NOTE, gap->id, gap->number);
+    size_t at = pfl_segment_table_seek(&s->table, gap->id, gap->number - 1);
+    struct pfl_buf note;
+    int rc;
+
+    pfl_buf_init(&note, PFL_SEGMENT_NOTE_BYTES);
+    rc = pfl_segment_note_encode(pfl_segments_find_run(s, gap->id)->note, gap, &note);
+    if (rc == 0)
+        rc = pfl_segment_disk_write(s->dir, &name, pfl_buf_get(&note));
+    pfl_buf_fini(&note);
+    for (; rc == 0 && at < s->table.len && strcmp(s->table.entries[at].id, gap->id) == 0 &&
+           s->table.entries[at].number <= gap->last;
+         at++) {
+        uint32_t number = s->table.entries[at].number;
+
+        rc = pfl_segments_remove_file(s, PFL_SEGMENT_FILE_TRACE, gap->id, number);
+        if (rc == 0 && number != gap->number)
+            rc = pfl_segments_remove_file(s, PFL_SEGMENT_FILE_NOTE, gap->id, number);
+    }
+    return rc == 0 ? pfl_segment_table_put_gap(&s->table, gap) : rc;
+}
+
+/* PFL_ELIMIT: nothing is left that could be a gap. */
+static int make_room(struct pfl_segments *s)
+{
+    uint64_t now_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+
+    while (s->table.len >= s->table.max) {
+        struct pfl_segment_entry gap;
+        uint8_t why;
+        const struct pfl_segment_entry *victim =
+            pfl_segment_table_choose(&s->table, now_ns, true, &why);
+        int rc;
+
+        if (victim == NULL)
+            return PFL_ELIMIT;
+        s->figures.removed++;
+        s->figures.removed_bytes += victim->bytes;
+        pfl_segment_table_plan_gap(&s->table, victim, why, &gap);
+        rc = write_gap(s, &gap);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int add_entry(struct pfl_segments *s, const struct pfl_segment_entry *entry)
+{
+    int rc = pfl_segment_table_add(&s->table, entry);
+
+    if (rc == PFL_ELIMIT)
+        rc = make_room(s);
+    else
+        return rc;
+    return rc == 0 ? pfl_segment_table_add(&s->table, entry) : rc;
+}
+
 static int read_segment(struct reading *reading, const struct pfl_segment_name *name)
 {
     bool is_released = name->file == PFL_SEGMENT_FILE_RELEASED;
     struct pfl_segment_entry entry;
     struct pfl_segments_run *run;
     Perfleet__Segment *note;
-    int rc;
+    int rc = read_note(reading, name, &note);
 
-    if (!is_released && name->file != PFL_SEGMENT_FILE_NOTE)
-        return 0;
-    rc = read_note(reading, name, &note);
     if (rc != 0)
         return rc == PFL_EPARSE ? 0 : rc;
     if (!pfl_segment_note_get_entry(note, &entry) || entry.number != name->number) {
@@ -148,13 +218,77 @@ static int read_segment(struct reading *reading, const struct pfl_segment_name *
     if (rc == 0 && is_released)
         keep_released(reading, run, &entry);
     else if (rc == 0)
-        rc = pfl_segment_table_add(&reading->s->table, &entry);
+        rc = add_entry(reading->s, &entry);
     if (rc == PFL_EEXIST)
         rc = resolve(reading, name, &entry);
+    reading->left_out += rc == PFL_ELIMIT;
     return rc == PFL_ENOMEM ? rc : 0;
 }
 
+/* Notes are kept for read_segments: in their order, gaps can be joined. */
+static int note_segment(struct reading *reading, const struct pfl_segment_name *name)
+{
+    size_t more = reading->names_room == 0 ? NAMES_ROOM : 2 * reading->names_room;
+    struct pfl_segment_name *grown;
+
+    if (name->file == PFL_SEGMENT_FILE_RELEASED)
+        return read_segment(reading, name);
+    if (name->file != PFL_SEGMENT_FILE_NOTE)
+        return 0;
+    if (reading->names_len == NAMES_OF_TABLE * reading->s->table.max) {
+        reading->left_out++;
+        return 0;
+    }
+    if (reading->names_len == reading->names_room) {
+        grown = pfl_mem_realloc(reading->names, more * sizeof(*grown));
+        if (grown == NULL)
+            return PFL_ENOMEM;
+        reading->names = grown;
+        reading->names_room = more;
+    }
+    reading->names[reading->names_len++] = *name;
+    return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct pfl_segment_name *left = a;
+    const struct pfl_segment_name *right = b;
+    int order = strcmp(left->id, right->id);
+
+    if (order != 0)
+        return order;
+    return left->number < right->number ? -1 : left->number > right->number;
+}
+
+static int read_segments(struct reading *reading)
+{
+    int rc = 0;
+
+    if (reading->names_len != 0)
+        qsort(reading->names, reading->names_len, sizeof(*reading->names), compare_names);
+    for (size_t i = 0; rc == 0 && i < reading->names_len; i++)
+        rc = read_segment(reading, &reading->names[i]);
+    return rc;
+}
+
 /* ---- traces ---- */
+
+/* Its note is on the disk, if not in the table. */
+static bool is_left_out(const struct reading *reading, const struct pfl_segment_name *name)
+{
+    struct pfl_segment_name notes[] = {
+        pfl_segments_name_of(PFL_SEGMENT_FILE_RUN, name->id, 0),
+        pfl_segments_name_of(PFL_SEGMENT_FILE_NOTE, name->id, name->number)};
+    uint64_t bytes;
+    uint64_t unix_ns;
+
+    return reading->left_out != 0 &&
+           ((pfl_segment_table_find_run(&reading->s->table, name->id) == NULL &&
+             pfl_segment_disk_stat(reading->s->dir, &notes[0], &bytes, &unix_ns)) ||
+            (name->number != 0 &&
+             pfl_segment_disk_stat(reading->s->dir, &notes[1], &bytes, &unix_ns)));
+}
 
 static bool is_wanted(const struct reading *reading, const struct pfl_segment_name *name)
 {
@@ -175,7 +309,7 @@ static int read_trace(struct reading *reading, const struct pfl_segment_name *na
         reading->unknown++;
     if ((name->file != PFL_SEGMENT_FILE_TRACE && name->file != PFL_SEGMENT_FILE_INDEX &&
          name->file != PFL_SEGMENT_FILE_NEW_INDEX) ||
-        is_wanted(reading, name))
+        is_wanted(reading, name) || is_left_out(reading, name))
         return 0;
     reading->stray += pfl_segment_table_find_run(&reading->s->table, name->id) == NULL;
     discard(reading, name);
@@ -185,23 +319,12 @@ static int read_trace(struct reading *reading, const struct pfl_segment_name *na
 /* A segment without its trace. */
 static int replace(struct pfl_segments *s, const struct pfl_segment_entry *entry, uint8_t why)
 {
-    struct pfl_segment_name name =
-        pfl_segments_name_of(PFL_SEGMENT_FILE_NOTE, entry->id, entry->number);
     struct pfl_segment_entry gap = *entry;
-    struct pfl_buf note;
-    int rc;
 
     gap.is_gap = true;
     gap.why = why;
     memset(gap.sha256, 0, sizeof(gap.sha256));
-    pfl_buf_init(&note, PFL_SEGMENT_NOTE_BYTES);
-    rc = pfl_segment_note_encode(pfl_segments_find_run(s, entry->id)->note, &gap, &note);
-    if (rc == 0)
-        rc = pfl_segment_disk_write(s->dir, &name, pfl_buf_get(&note));
-    if (rc == 0)
-        rc = pfl_segments_remove_file(s, PFL_SEGMENT_FILE_TRACE, entry->id, entry->number);
-    pfl_buf_fini(&note);
-    return rc == 0 ? pfl_segment_table_put_gap(&s->table, &gap) : rc;
+    return write_gap(s, &gap);
 }
 
 static int check_traces(struct pfl_segments *s)
@@ -277,15 +400,26 @@ int pfl_segments_read_folder(struct pfl_segments *self)
     int rc = reading.bytes != NULL ? read_all(&reading, read_run) : PFL_ENOMEM;
 
     if (rc == 0)
-        rc = read_all(&reading, read_segment);
+        rc = read_all(&reading, note_segment);
+    if (rc == 0)
+        rc = read_segments(&reading);
     if (rc == 0)
         rc = read_all(&reading, read_trace);
     if (rc == 0)
         rc = check_traces(self);
     pfl_mem_free(reading.bytes);
+    pfl_mem_free(reading.names);
     if (rc != 0)
         return rc;
     set_positions(self);
+    if (reading.left_out != 0)
+        pfl_log_warn("segments-left-out",
+                     "folder=%s notes=%u effect=\"these runs and gaps are not given out before a "
+                     "start that has room for them\"",
+                     pfl_log_quote_str(self->path), reading.left_out);
+    if (self->figures.removed != 0)
+        pfl_log_warn("segments-removed", "folder=%s segments=%llu reason=table",
+                     pfl_log_quote_str(self->path), (unsigned long long)self->figures.removed);
     if (reading.unknown != 0 || reading.refused != 0 || reading.stray != 0)
         pfl_log_warn("segments-folder-has-others",
                      "folder=%s unknown=%u refused_notes=%u stray_traces=%u effect=\"unknown files "

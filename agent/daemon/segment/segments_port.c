@@ -270,6 +270,10 @@ int pfl_segments_open(const struct pfl_segments_conf *conf, struct pfl_segments 
     (void)snprintf(s->path, sizeof(s->path), "%s", conf->dir);
     pfl_list_init(&s->runs);
     pfl_segment_table_init(&s->table, &conf->quota);
+    if (conf->segments_max != 0)
+        s->table.max = conf->segments_max;
+    if (conf->runs_max != 0)
+        s->table.runs_max = conf->runs_max;
     s->worker = conf->worker;
     (void)snprintf(s->boot_id, sizeof(s->boot_id), "%s", conf->boot_id);
     rc = prepare(s);

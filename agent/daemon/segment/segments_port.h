@@ -34,6 +34,8 @@ struct pfl_segments_conf {
     uint64_t tick_ms;               /* how often the index is read; 0: 1000 */
     uint64_t settle_ms;             /* 0: PFL_SEGMENTS_SETTLE_MS */
     uint64_t clock_wait_ms;         /* a segment, for a clock point after its end; 0: 3000 */
+    size_t segments_max;            /* 0: PFL_SEGMENTS_MAX */
+    size_t runs_max;                /* 0: PFL_SEGMENT_RUNS_MAX */
     void (*on_changed)(void *user); /* the sums did */
     /* A clock point of now is wanted, again and again until it is added. False: nobody can give
      * one. NULL: never. */

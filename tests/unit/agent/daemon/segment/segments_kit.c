@@ -77,6 +77,8 @@ void kit_open(struct kit *kit, const struct pfl_segment_quota *quota)
                                      .settle_ms = SETTLE_MS,
                                      .ask_clock = ask_clock,
                                      .clock_wait_ms = kit->clock_wait_ms,
+                                     .segments_max = kit->segments_max,
+                                     .runs_max = kit->runs_max,
                                      .on_closed = on_closed,
                                      .user = kit};
 

@@ -17,6 +17,8 @@ struct kit {
     unsigned clock_asked;
     uint64_t clock_wait_ms;
     uint64_t tick_ms; /* 0: a short one */
+    size_t segments_max;
+    size_t runs_max;
 };
 
 void kit_make_dir(struct kit *kit);

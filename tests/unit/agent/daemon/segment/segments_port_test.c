@@ -471,6 +471,72 @@ static void a_long_index_is_passed_at_once(void **state)
     kit.tick_ms = 0;
 }
 
+/* A version before had a larger table, or its last note passed the maximum. */
+static void more_notes_than_the_table_takes_become_gaps_with_numbers(void **state)
+{
+    char id[PFL_SEGMENT_ID_BYTES];
+    uint32_t next = 1;
+    size_t len;
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 20, false);
+    wait_for(has_segments, 20);
+    kit_close(&kit);
+    kit.segments_max = 6;
+    kit_open(&kit, &no_quota);
+    len = kit_list(&kit, KIT_COLLECTOR, false, notes, 64);
+    assert_true(len > 1 && len <= 6);
+    for (size_t i = 0; i < len; i++) {
+        assert_int_equal(notes[i].number, next);
+        next = notes[i].last + 1;
+    }
+    assert_int_equal(next, 21);
+    assert_true(notes[0].is_gap && !notes[len - 1].is_gap);
+    assert_int_equal(notes[0].why, PERFLEET__SEGMENT_GAP__WHY__QUOTA);
+    assert_int_equal(kit_count_files(&kit, ".segment"), len);
+    /* Further segments are taken. */
+    kit_write_segment(&kit, id, 21, "the end", "end");
+    while ((len = kit_list(&kit, KIT_COLLECTOR, false, notes, 64)) == 0 || notes[len - 1].last < 21)
+        kit_turn(&kit);
+    while (kit_list(&kit, KIT_COLLECTOR, false, notes, 64) != 0)
+        assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+    kit.segments_max = 0;
+}
+
+static void runs_that_the_table_does_not_take_wait_for_the_next_start(void **state)
+{
+    char ids[4][PFL_SEGMENT_ID_BYTES];
+
+    (void)state;
+    kit_open(&kit, &no_quota);
+    for (size_t i = 0; i < 4; i++) {
+        kit_begin_run(&kit, "web", ids[i]);
+        write_run(ids[i], 2, true);
+    }
+    wait_for(has_segments, 8);
+    kit_close(&kit);
+    kit.runs_max = 3;
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 6);
+    assert_int_equal(kit_count_files(&kit, ".pftrace.0"), 8);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[i]), 0);
+    kit_close(&kit);
+    kit_open(&kit, &no_quota);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_false(notes[i].is_gap);
+        assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[i]), 0);
+    }
+    kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+    kit.runs_max = 0;
+}
+
 static void a_link_is_not_followed(void **state)
 {
     char id[PFL_SEGMENT_ID_BYTES];
@@ -689,6 +755,8 @@ int main(void)
         TEST(an_unfinished_index_goes_with_its_run),
         TEST(numbers_that_the_index_leaves_out_are_a_gap),
         TEST(a_long_index_is_passed_at_once),
+        TEST(more_notes_than_the_table_takes_become_gaps_with_numbers),
+        TEST(runs_that_the_table_does_not_take_wait_for_the_next_start),
         TEST(a_link_is_not_followed),
         TEST(a_copy_is_a_run_of_one_segment_that_tells_its_trigger),
         TEST(a_copy_that_is_given_up_is_a_gap_that_tells_its_trigger),
