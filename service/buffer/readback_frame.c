@@ -176,20 +176,29 @@ static inline bool pass_small(struct passage *p)
     return true;
 }
 
-/* False: it is sent from the ring, is not valid, does not fit, or is the record's last. */
+/* False: the packet is sent from the ring, or is the record's last. */
+static inline bool is_copied(const uint8_t *pos, const uint8_t *end,
+                             struct pfl_fragment_head *ret_head)
+{
+    if ((size_t)(end - pos) <= PFL_FRAGMENT_SIZE_BYTES)
+        return false;
+    *ret_head = pfl_fragment_head_of(pos);
+    return ret_head->bytes - 1u < PFL_SEND_IN_PLACE_MIN - 1u &&
+           ret_head->bytes < (size_t)(end - pos) - ret_head->size_bytes;
+}
+
+/* False: it is not copied, is not valid, or does not fit. */
 static bool pass_one(struct passage *p)
 {
     struct pfl_fragment_head head;
     const uint8_t *body;
     size_t bytes;
 
-    if ((size_t)(p->end - p->pos) <= PFL_FRAGMENT_SIZE_BYTES)
+    if (!is_copied(p->pos, p->end, &head))
         return false;
-    head = pfl_fragment_head_of(p->pos);
     body = p->pos + head.size_bytes;
     bytes = head.bytes + p->trusted_len;
-    if (head.bytes - 1u >= PFL_SEND_IN_PLACE_MIN - 1u || head.bytes >= (size_t)(p->end - body) ||
-        bytes + PFL_READBACK_SLICE_COST > p->budget || !pfl_packet_is_valid_piece(body, head.bytes))
+    if (bytes + PFL_READBACK_SLICE_COST > p->budget || !pfl_packet_is_valid_piece(body, head.bytes))
         return false;
     p->dst = put_head(p->dst, bytes);
     memcpy(p->dst, body, head.bytes);
@@ -203,12 +212,14 @@ static bool pass_one(struct passage *p)
 void pfl_reply_frame_put_stretch(struct pfl_reply_frame *self, struct pfl_trace_buffer *buffer)
 {
     struct pfl_trace_buffer_stretch stretch = pfl_trace_buffer_get_stretch(buffer);
-    struct passage p = {
-        .pos = stretch.pos, .end = stretch.end, .dst = self->pos, .budget = self->budget};
+    struct pfl_fragment_head head;
+    struct passage p;
 
-    if (stretch.source == NULL)
+    if (stretch.source == NULL || !is_copied(stretch.pos, stretch.end, &head))
         return;
     assert(self->run_source == NULL);
+    p = (struct passage){
+        .pos = stretch.pos, .end = stretch.end, .dst = self->pos, .budget = self->budget};
     p.trusted_len = stretch.source->trusted_len;
     memcpy(p.behind, stretch.source->trusted, p.trusted_len);
     (void)put_slice_tail(p.behind + p.trusted_len, true);
