@@ -347,11 +347,13 @@ static void check_end(const struct world *w, const struct pfl_retention *r)
 {
     const struct pfl_retention_figures *f = pfl_retention_get_figures(r);
     uint64_t live = 0;
+    uint64_t traces = 0;
 
     for (unsigned i = 0; i < w->len; i++) {
         const struct trace *t = &w->traces[i];
 
         live += t->state == PFL_INDEX_LIVE ? t->bytes : 0;
+        traces += t->state == PFL_INDEX_LIVE;
         if (!may_go(t))
             continue;
         assert_false(is_too_old(w, t));
@@ -360,6 +362,7 @@ static void check_end(const struct world *w, const struct pfl_retention *r)
                 assert_int_equal(t->bytes, 0);
     }
     assert_int_equal(f->live_bytes, live);
+    assert_int_equal(f->live_traces, traces);
     if (w->len != 0)
         assert_int_equal(f->over[PFL_RETENTION_ALL_BYTES],
                          get_over(w, PFL_RETENTION_ALL_BYTES, &w->traces[0]));
