@@ -177,6 +177,29 @@ static void every_failed_allocation_is_survived(void **state)
     pfl_sweep(judge_once, NULL, true);
 }
 
+static void a_host_is_well_whatever_was_said_of_the_one_before(void **state)
+{
+    struct pfl_health_host hosts[] = {well, well, well};
+    struct pfl_health_conf conf = conf_of(hosts, 3);
+    struct pfl_buf out;
+    enum pfl_health worst;
+    const char *text;
+
+    (void)state;
+    hosts[0].why = "refused";
+    hosts[1].name = "b";
+    hosts[2].name = "c";
+    pfl_buf_init(&out, OUT_MAX);
+    assert_int_equal(pfl_health_text(&conf, &out, &worst), 0);
+    assert_int_equal(pfl_buf_append(&out, "", 1), 0);
+    text = (const char *)pfl_buf_get(&out).data;
+    assert_null(strstr(text, "well    a:"));
+    assert_non_null(strstr(text, "well    b: clock +5.000000 s +- 0.000020 s\n"));
+    assert_non_null(strstr(text, "well    c: clock +5.000000 s +- 0.000020 s\n"));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +210,7 @@ int main(void)
         cmocka_unit_test(an_agent_of_another_version_is_reported),
         cmocka_unit_test(a_host_that_cannot_be_asked_may_have_an_old_certificate),
         cmocka_unit_test(every_failed_allocation_is_survived),
+        cmocka_unit_test(a_host_is_well_whatever_was_said_of_the_one_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

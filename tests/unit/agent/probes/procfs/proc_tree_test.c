@@ -12,6 +12,7 @@
 #include "agent/probes/procfs/pid_set.h"
 #include "agent/probes/procfs/proc_text.h"
 #include "perfetto/os_configs.fields.h"
+#include "perfetto/process_stats.fields.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/agent/probes/ftrace_kit.h"
 
@@ -255,6 +256,33 @@ static void a_period_is_bounded_and_counters_are_written_again_after_whole_perio
     assert_int_equal(conf_of(200, UINT64_MAX).cache_ticks, UINT32_MAX);
 }
 
+static void each_counter_of_status_is_read(void **state)
+{
+    static const char text[] = "VmSize:\t1 kB\nVmRSS:\t2 kB\nRssAnon:\t3 kB\nRssFile:\t4 kB\n"
+                               "RssShmem:\t5 kB\nVmSwap:\t6 kB\nVmLck:\t7 kB\nVmHWM:\t8 kB\n";
+    static const uint32_t fields[] = {
+        PROCESS_STATS__PROCESS__VM_SIZE_KB,   PROCESS_STATS__PROCESS__VM_RSS_KB,
+        PROCESS_STATS__PROCESS__RSS_ANON_KB,  PROCESS_STATS__PROCESS__RSS_FILE_KB,
+        PROCESS_STATS__PROCESS__RSS_SHMEM_KB, PROCESS_STATS__PROCESS__VM_SWAP_KB,
+        PROCESS_STATS__PROCESS__VM_LOCKED_KB, PROCESS_STATS__PROCESS__VM_HWM_KB};
+    struct pfl_proc_texts texts = {.status = TEXT(text)};
+    struct pfl_proc_counters last;
+    struct pfl_probe_message m;
+    struct pfl_field f;
+
+    (void)state;
+    pfl_proc_counters_reset(&last);
+    pfl_probe_message_init(&m, 65536);
+    assert_true(pfl_proc_counters_add(&m, 41, &texts, &last));
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        const uint32_t path[] = {1, fields[i], 0};
+
+        assert_true(kit_find(pfl_buf_get(&m.buf), path, &f));
+        assert_int_equal(f.value, i + 1);
+    }
+    pfl_probe_message_fini(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +296,7 @@ int main(void)
         cmocka_unit_test(without_a_start_in_stat_no_start_is_written),
         cmocka_unit_test(each_flag_of_a_config_is_its_own),
         cmocka_unit_test(a_period_is_bounded_and_counters_are_written_again_after_whole_periods),
+        cmocka_unit_test(each_counter_of_status_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
