@@ -413,6 +413,33 @@ static void threads_get_boot_time_that_never_goes_back(void **state)
     }
 }
 
+/* A counter of 1 GHz. */
+static bool renew_at(struct pfl_tick_clock *clock, uint64_t ns, uint64_t took)
+{
+    const struct pfl_tick_reading reading = {
+        .ticks = ns, .ns = ns, .ticks_after = ns + took, .took_max = 10};
+
+    return pfl_tick_clock_renew(clock, &reading);
+}
+
+static void a_line_is_measured_unless_its_readings_are_too_slow_or_too_far_apart(void **state)
+{
+    const uint64_t pause_ns = 1000000000u;
+
+    (void)state;
+    for (uint64_t more = 0; more < 2; more++) {
+        struct pfl_tick_clock clock = {0};
+
+        assert_false(renew_at(&clock, 1000, 11));
+        assert_int_equal(clock.ref_ns, 0);
+        assert_true(renew_at(&clock, 1000, 10));
+        assert_int_equal(clock.ref_ns, 1000);
+        assert_true(renew_at(&clock, 1000 + pause_ns + more, 0));
+        assert_int_equal(clock.rates, 1 - more); /* else it has begun again */
+        assert_int_equal(clock.ref_ns, 1000 + pause_ns + more);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +458,7 @@ int main(void)
         cmocka_unit_test(a_child_learns_anew_even_if_the_turn_was_taken),
         cmocka_unit_test(in_a_wandering_world_times_stay_within_a_microsecond),
         cmocka_unit_test(threads_get_boot_time_that_never_goes_back),
+        cmocka_unit_test(a_line_is_measured_unless_its_readings_are_too_slow_or_too_far_apart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
