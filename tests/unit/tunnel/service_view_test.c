@@ -79,7 +79,11 @@ static void all_that_perfleetd_says_becomes_rows(void **state)
     assert_non_null(strstr(text, "\nperfleet_service_sessions 5\n"));
     assert_non_null(strstr(text, "\nperfleet_service_sessions_started 2\n"));
     assert_non_null(strstr(text, "\nperfleet_service_producers 1001\n"));
+    assert_non_null(strstr(text, "\nperfleet_service_buffer_bytes{policy=\"ring\"} 1008\n"));
+    assert_non_null(strstr(text, "\nperfleet_service_buffer_used_bytes{policy=\"ring\"} 1009\n"));
     assert_non_null(strstr(text, "\nperfleet_service_buffer_bytes{policy=\"discard\"} 1010\n"));
+    assert_non_null(
+        strstr(text, "\nperfleet_service_buffer_used_bytes{policy=\"discard\"} 1011\n"));
     assert_non_null(
         strstr(text, "\nperfleet_losses_total{hop=\"buffer\",cause=\"overwritten\"} 1017\n"));
     assert_non_null(

@@ -59,6 +59,7 @@ static void labels_have_at_most_63_characters_and_there_are_at_most_32(void **st
     for (unsigned i = 0; i < 33; i++)
         strncat(text, i == 0 ? "a=b" : ",a=b", sizeof(text) - strlen(text) - 1);
     assert_int_equal(parse(text), PFL_ELIMIT);
+    assert_string_equal(why, "there may be 32 labels");
     assert_int_equal(count, 32);
 }
 

@@ -61,12 +61,26 @@ static void all_else_is_refused(void **state)
             fail_msg("%s", bad[i]);
 }
 
+/* At 23:00 UTC it is one o'clock of the next day here. */
+static void a_time_of_day_is_of_the_day_that_its_clock_has_now(void **state)
+{
+    const int64_t now_s = NOW_S + 11 * 3600;
+    uint64_t ns;
+
+    (void)state;
+    assert_true(pfl_instant_parse("22:00Z", now_s, &ns));
+    assert_int_equal(ns / 1000000000, now_s - 3600);
+    assert_true(pfl_instant_parse("00:30", now_s, &ns));
+    assert_int_equal(ns / 1000000000, now_s - 1800);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moments_are_local_or_utc),
         cmocka_unit_test(ages_are_before_now),
         cmocka_unit_test(all_else_is_refused),
+        cmocka_unit_test(a_time_of_day_is_of_the_day_that_its_clock_has_now),
     };
 
     return cmocka_run_group_tests(tests, set_zone, NULL);

@@ -224,6 +224,23 @@ static void the_longest_name_is_copied_whole(void **state)
     assert_string_equal(name, expected);
 }
 
+static void a_role_is_written_as_digits_up_to_its_longest(void **state)
+{
+    static uint8_t role[PFL_ROLE_MAX_BYTES + 1];
+    char text[PFL_ROLE_FIELD_BYTES + 2];
+
+    (void)state;
+    memset(role, 0xa5, sizeof(role));
+    memset(text, '#', sizeof(text));
+    pfl_role_write(pfl_span_of(role, 2), text);
+    assert_string_equal(text, "a5a5");
+    for (size_t more = 0; more < 2; more++) {
+        pfl_role_write(pfl_span_of(role, PFL_ROLE_MAX_BYTES + more), text);
+        assert_int_equal(strlen(text), 2 * PFL_ROLE_MAX_BYTES);
+        assert_int_equal(text[PFL_ROLE_FIELD_BYTES], '#');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +252,7 @@ int main(void)
         cmocka_unit_test(a_header_field_has_the_role_in_digits),
         cmocka_unit_test(a_role_of_the_largest_size_is_written_and_read),
         cmocka_unit_test(the_longest_name_is_copied_whole),
+        cmocka_unit_test(a_role_is_written_as_digits_up_to_its_longest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -359,6 +359,17 @@ static void a_producer_has_so_many_sources_and_a_refused_one_costs_nothing(void 
     close_service(&service, producer);
 }
 
+static void a_commit_without_shared_memory_is_refused(void **state)
+{
+    struct pfl_producer *producer;
+    struct pfl_service service;
+
+    (void)state;
+    open_service(&service, &producer);
+    assert_int_equal(pfl_registry_commit(&service, producer, pfl_span_of("", 0)), PFL_ESTATE);
+    close_service(&service, producer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +380,7 @@ int main(void)
         cmocka_unit_test(sources_that_come_and_go_between_parts_confuse_no_answer),
         cmocka_unit_test(an_answer_is_bounded_and_says_what_it_leaves_out),
         cmocka_unit_test(a_producer_has_so_many_sources_and_a_refused_one_costs_nothing),
+        cmocka_unit_test(a_commit_without_shared_memory_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -295,6 +295,22 @@ static void an_order_of_gaps_alone_makes_no_room(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void the_gap_of_an_entry_that_leaves_is_there_to_stay(void **state)
+{
+    struct pfl_segment_table table;
+
+    (void)state;
+    pfl_segment_table_init(&table, &no_quota);
+    assert_int_equal(add_run(&table, RUN_B, "b", 0, 0), 0);
+    assert_int_equal(add(&table, RUN_B, 1, 10, 1), 0);
+    pfl_segment_table_find(&table, RUN_B, 1)->is_leaving = true;
+    gap(&table, RUN_B, 1);
+    assert_true(pfl_segment_table_find(&table, RUN_B, 1)->is_gap);
+    assert_false(pfl_segment_table_find(&table, RUN_B, 1)->is_leaving);
+    pfl_segment_table_fini(&table);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +324,7 @@ int main(void)
         cmocka_unit_test(ids_have_one_form),
         cmocka_unit_test(room_is_made_by_the_order_that_has_most_segments),
         cmocka_unit_test(an_order_of_gaps_alone_makes_no_room),
+        cmocka_unit_test(the_gap_of_an_entry_that_leaves_is_there_to_stay),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
