@@ -504,6 +504,23 @@ static void who_finishes_all_the_time_does_not_keep_out_who_is_new(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+static void the_work_of_a_proven_address_is_charged_to_nobody_else(void **state)
+{
+    (void)state;
+    (void)add(0, "10.1.2.3");
+    assert_true(step(0));
+    assert_false(entries[0].is_free);
+    assert_int_equal(entries[0].network_us, STEP_US);
+    assert_int_equal(entries[0].budget_us, STEP_US);
+    pfl_pending_handshakes_remove(all, &entries[0], true, now_ms);
+    (void)add(1, "10.1.2.3");
+    assert_true(step(1));
+    assert_true(entries[1].is_free);
+    assert_int_equal(entries[1].cost_us, STEP_US);
+    assert_int_equal(entries[1].network_us, 0);
+    assert_int_equal(entries[1].budget_us, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -528,6 +545,7 @@ int main(void)
         T(strangers_of_one_network_leave_room_for_those_of_others),
         T(one_address_does_not_crowd_its_network),
         T(strangers_everywhere_do_not_displace_who_is_proven),
+        T(the_work_of_a_proven_address_is_charged_to_nobody_else),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
