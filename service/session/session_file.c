@@ -3,7 +3,7 @@
  * A session's packets -> its trace file (docs/abi/service.md section 7).
  *
  *   period or flush done -> wants_pass -> pass: batch, job, batch, job ... -> idle
- *   session DISABLED     -> is_final   -> last pass, fdatasync, close -> on_file_closed
+ *   session DISABLED     -> LAST_PASS  -> last pass, fdatasync, close -> on_file_closed
  *
  * A pass takes packets out of the buffers until a batch is full, gives it to the disk, and
  * continues when it is written. If the disk is slow, data stays in the buffers, whose policy
@@ -57,6 +57,11 @@ static void log_end(const struct pfl_session_file *self, const char *why)
 
 /* ---- end of the file ---- */
 
+static bool is_over(const struct pfl_session_file *self)
+{
+    return self->stage >= PFL_SESSION_FILE_OVER;
+}
+
 static void close_disk(struct pfl_session_file *self)
 {
     pfl_session_read_stop(&self->read);
@@ -75,7 +80,7 @@ static void fail(struct pfl_session_file *self, const char *why, uint64_t lost_b
                   (unsigned long long)lost_bytes, why);
     if (self->trouble == PFL_SESSION_FILE_WELL)
         self->trouble = PFL_SESSION_FILE_FAILED;
-    self->is_over = true;
+    self->stage = PFL_SESSION_FILE_OVER;
 }
 
 /* ---- a batch ---- */
@@ -217,7 +222,8 @@ static void on_job_done(void *user, const struct pfl_disk_result *result)
         pfl_buf_fini(&self->out);
     pfl_buf_clear(&self->out);
     if (job == PFL_SESSION_FILE_CLOSE && self->trouble == PFL_SESSION_FILE_WELL)
-        log_end(self, self->is_final ? "the session is over" : "max_file_size_bytes");
+        log_end(self, self->stage == PFL_SESSION_FILE_FULL ? "max_file_size_bytes"
+                                                           : "the session is over");
     if (job == PFL_SESSION_FILE_CLOSE)
         close_disk(self);
     else
@@ -233,9 +239,9 @@ static struct pfl_disk_job make_job(struct pfl_session_file *self, bool wants_sy
             &job, (struct pfl_disk_step){.kind = PFL_DISK_WRITE, .bytes = pfl_buf_get(&self->out)});
     if (wants_sync)
         pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_SYNC});
-    if (self->is_over)
+    if (is_over(self))
         pfl_disk_job_add(&job, (struct pfl_disk_step){.kind = PFL_DISK_CLOSE});
-    self->job = self->is_over ? PFL_SESSION_FILE_CLOSE : PFL_SESSION_FILE_WRITE;
+    self->job = is_over(self) ? PFL_SESSION_FILE_CLOSE : PFL_SESSION_FILE_WRITE;
     return job;
 }
 
@@ -255,10 +261,10 @@ static struct pfl_disk_job make_segment_job(struct pfl_session_file *self, bool 
     bool is_cutting = self->rotation->phase == PFL_ROTATION_CUTTING;
 
     pfl_rotation_add_steps(self->rotation, &job, pfl_buf_get(&self->out));
-    if (is_cutting && ((is_pass_over && self->rotation->is_last_pass) || self->is_over))
+    if (is_cutting && ((is_pass_over && self->rotation->is_last_pass) || is_over(self)))
         self->job = PFL_SESSION_FILE_END_SEGMENT;
     else
-        self->job = self->is_over && !is_cutting ? PFL_SESSION_FILE_CLOSE : PFL_SESSION_FILE_WRITE;
+        self->job = is_over(self) && !is_cutting ? PFL_SESSION_FILE_CLOSE : PFL_SESSION_FILE_WRITE;
     if (self->job != PFL_SESSION_FILE_WRITE)
         add_segment_end(self, &job);
     else if (is_pass_over && self->session->plan->file.wants_sync)
@@ -280,7 +286,7 @@ static struct pfl_disk_job make_closing_job(struct pfl_session_file *self)
 
 static struct pfl_disk_job make_next_job(struct pfl_session_file *self, bool is_pass_over)
 {
-    bool wants_sync = self->is_over || (is_pass_over && self->session->plan->file.wants_sync);
+    bool wants_sync = is_over(self) || (is_pass_over && self->session->plan->file.wants_sync);
 
     if (self->trouble == PFL_SESSION_FILE_BROKEN)
         return make_closing_job(self);
@@ -331,7 +337,7 @@ static void follow_packets(struct pfl_session_file *self, bool is_cutting)
  * belongs to the next segment. */
 static void end_drain(struct pfl_session_file *self)
 {
-    if (self->drain != PFL_SESSION_FILE_DRAINING || self->is_final)
+    if (self->drain != PFL_SESSION_FILE_DRAINING || self->stage != PFL_SESSION_FILE_GOES_ON)
         return;
     self->drain = PFL_SESSION_FILE_DRAINED;
     self->wants_pass = false;
@@ -344,18 +350,19 @@ static bool is_cutting(const struct pfl_session_file *self)
 
 static void begin_pass(struct pfl_session_file *self)
 {
+    bool is_last = self->stage == PFL_SESSION_FILE_LAST_PASS;
     int rc;
 
     self->wants_pass = false;
     self->long_left = 0;
     if (self->drain == PFL_SESSION_FILE_WANTS_DRAIN)
         self->drain = PFL_SESSION_FILE_DRAINING;
-    if (is_cutting(self) && (self->wants_cut || self->is_final)) {
+    if (is_cutting(self) && (self->wants_cut || is_last)) {
         pfl_rotation_begin_last_pass(self->rotation, pfl_service_boottime_ns(self->service));
-        self->wants_pass = self->is_final; /* that of the segment which is open then */
+        self->wants_pass = is_last; /* that of the segment which is open then */
     }
     self->wants_cut = false;
-    if (self->is_final)
+    if (is_last)
         self->session->pending.stats = true;
     rc = pfl_session_read_start(&self->read, self->service, self->session, 0);
     self->is_reading = rc == 0;
@@ -365,13 +372,13 @@ static void begin_pass(struct pfl_session_file *self)
         follow_packets(self, is_cutting(self));
         return;
     }
-    if (self->is_final)
+    if (is_last)
         fail(self, pfl_err_str(rc), 0);
     else
         pfl_log_warn("trace-file-pass-skipped", "session=%llu reason=\"%s\"",
                      (unsigned long long)self->session->id, pfl_err_str(rc));
     end_drain(self);
-    if (is_cutting(self) && self->rotation->is_last_pass && !self->is_final)
+    if (is_cutting(self) && self->rotation->is_last_pass && !is_last)
         submit(self, true); /* the cut ends without it */
 }
 
@@ -381,8 +388,8 @@ static void end_pass(struct pfl_session_file *self)
     self->is_reading = false;
     end_drain(self);
     /* A pass that began before the session was over is not the last. */
-    if (self->is_final && !self->wants_pass)
-        self->is_over = true;
+    if (self->stage == PFL_SESSION_FILE_LAST_PASS && !self->wants_pass)
+        self->stage = PFL_SESSION_FILE_OVER;
 }
 
 /* One batch of the pass that runs. False: it waits for packets. */
@@ -397,15 +404,14 @@ static bool step_pass(struct pfl_session_file *self)
     if (rc == PFL_ELIMIT) {
         pfl_session_read_stop(&self->read);
         self->is_reading = false;
-        self->is_over = true;
-        self->is_final = false;
+        self->stage = PFL_SESSION_FILE_FULL;
     } else if (rc == PFL_EEOF) {
         end_pass(self);
     } else if (rc != 0 && rc != PFL_EAGAIN) {
         fail(self, pfl_err_str(rc), 0);
     }
     /* After a pause, others are served until even an empty job is done. */
-    if (get_waiting_bytes(self) != 0 || self->is_over || is_cutting(self) || is_paused)
+    if (get_waiting_bytes(self) != 0 || is_over(self) || is_cutting(self) || is_paused)
         submit(self, is_pass_over);
     return true;
 }
@@ -424,7 +430,7 @@ static void ask_for_cut(struct pfl_session_file *self)
 bool pfl_session_file_is_idle(const struct pfl_session_file *self)
 {
     return self->job == PFL_SESSION_FILE_NO_JOB && !self->is_reading && !self->wants_pass &&
-           !self->is_over && !is_cutting(self);
+           !is_over(self) && !is_cutting(self);
 }
 
 static void pump(struct pfl_session_file *self)
@@ -432,7 +438,7 @@ static void pump(struct pfl_session_file *self)
     bool can_proceed = true;
 
     while (can_proceed && self->job == PFL_SESSION_FILE_NO_JOB) {
-        if (self->is_over)
+        if (is_over(self))
             submit(self, true);
         else if (self->is_reading)
             can_proceed = step_pass(self);
@@ -441,7 +447,7 @@ static void pump(struct pfl_session_file *self)
         else
             can_proceed = false;
     }
-    if (self->drain == PFL_SESSION_FILE_DRAINED && !self->is_over) {
+    if (self->drain == PFL_SESSION_FILE_DRAINED && !is_over(self)) {
         ask_for_cut(self); /* which may pump */
         return;
     }
@@ -539,7 +545,7 @@ int pfl_session_file_copy(struct pfl_service *service, struct pfl_session *clone
     }
     clone->file = file;
     file->is_copy = true;
-    file->is_final = true;
+    file->stage = PFL_SESSION_FILE_LAST_PASS;
     file->wants_pass = true;
     file->job = PFL_SESSION_FILE_WRITE;
     pfl_disk_job_add(&job, copy);
@@ -595,7 +601,7 @@ static void begin_cut(struct pfl_session_file *self)
 static bool is_cut_due(struct pfl_session_file *self)
 {
     return self->rotation != NULL && self->session->state == PFL_SESSION_STARTED &&
-           !self->is_over && !self->is_final && !pfl_trigger_is_awaited(self->session) &&
+           self->stage == PFL_SESSION_FILE_GOES_ON && !pfl_trigger_is_awaited(self->session) &&
            pfl_rotation_is_due(self->rotation, pfl_service_boottime_ns(self->service));
 }
 
@@ -631,7 +637,7 @@ void pfl_session_file_run(struct pfl_session_file *self)
 
 void pfl_session_file_write(struct pfl_session_file *self)
 {
-    if (!pfl_session_file_is_open(self) || self->is_over || self->is_final ||
+    if (!pfl_session_file_is_open(self) || self->stage != PFL_SESSION_FILE_GOES_ON ||
         pfl_trigger_is_awaited(self->session))
         return;
     self->wants_pass = true;
@@ -649,12 +655,9 @@ void pfl_session_file_cut(struct pfl_session_file *self)
 void pfl_session_file_finish(struct pfl_session_file *self)
 {
     self->next_write_ms = PFL_SESSION_NEVER;
-    if (!self->is_over) {
-        self->is_final = true;
-        if (pfl_trigger_is_awaited(self->session))
-            self->is_over = true;
-        else
-            self->wants_pass = true;
+    if (!is_over(self)) {
+        self->wants_pass = !pfl_trigger_is_awaited(self->session);
+        self->stage = self->wants_pass ? PFL_SESSION_FILE_LAST_PASS : PFL_SESSION_FILE_OVER;
     }
     pump(self);
 }

@@ -35,6 +35,13 @@ enum pfl_session_file_trouble {
     PFL_SESSION_FILE_BROKEN, /* the disk failed: open files are closed, nothing more is written */
 };
 
+enum pfl_session_file_stage {
+    PFL_SESSION_FILE_GOES_ON,
+    PFL_SESSION_FILE_LAST_PASS, /* the next pass is the last, or it runs */
+    PFL_SESSION_FILE_OVER,      /* nothing more is written: failed, or the last pass is done */
+    PFL_SESSION_FILE_FULL,      /* likewise: it has max_file_size_bytes */
+};
+
 struct pfl_session_file {
     struct pfl_service *service;   /* borrowed */
     struct pfl_session *session;   /* borrowed: it owns this file */
@@ -49,12 +56,11 @@ struct pfl_session_file {
     enum pfl_session_file_job job; /* in progress */
     enum pfl_session_file_trouble trouble;
     enum pfl_session_file_drain drain;
+    enum pfl_session_file_stage stage;
     bool is_reading; /* a pass runs */
     bool wants_pass;
     bool wants_cut; /* the producers have flushed for a cut: the next pass is its last */
     bool is_period; /* the pass of a write period: a cut may be due after it */
-    bool is_final;  /* the next pass is the last */
-    bool is_over;   /* nothing more is written: full, failed, or the last pass is done */
     bool is_orphan; /* the session left the service: freed when the file is closed */
     bool is_copy;   /* a clone's: its consumer is answered when the file is closed */
 };
