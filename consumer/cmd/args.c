@@ -19,6 +19,7 @@
 #include "consumer/config/category.h"
 #include "consumer/config/duration.h"
 #include "consumer/report/summary.h"
+#include "consumer/web/web_port.h"
 
 static bool take_time(const char *option, const char *arg, uint32_t *ret_ms)
 {
@@ -98,15 +99,15 @@ static bool take_buffer(struct pfl_args *args, const char *arg)
     return false;
 }
 
-static bool take_ui_port(struct pfl_args *args, const char *arg)
+static bool take_port(const char *option, const char *arg, uint16_t *ret_port)
 {
     char *end;
     unsigned long port = strtoul(arg, &end, 10);
 
-    args->ui_port = (uint16_t)port;
+    *ret_port = (uint16_t)port;
     if (*arg >= '0' && *arg <= '9' && *end == '\0' && port <= UINT16_MAX)
         return true;
-    pfl_cmd_error("--ui-port %s: give a number, at most 65535", arg);
+    pfl_cmd_error("--%s %s: give a number, at most 65535", option, arg);
     return false;
 }
 
@@ -212,7 +213,9 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
         args->is_ui = true;
         return true;
     case OPT_UI_PORT:
-        return take_ui_port(args, arg);
+        return take_port("ui-port", arg, &args->ui_port);
+    case OPT_PORT:
+        return take_port("port", arg, &args->page_port);
     case OPT_UI_ORIGIN:
         return take_ui_origin(args, arg);
     default:
@@ -375,7 +378,8 @@ static int run(const struct pfl_command *command, struct pfl_args *args)
 
 int pfl_args_run(const struct pfl_command *command, int argc, char **argv)
 {
-    struct pfl_args args = {.command = command->name, .ui_port = PFL_UI_PORT};
+    struct pfl_args args = {
+        .command = command->name, .ui_port = PFL_UI_PORT, .page_port = PFL_WEB_PORT};
     int code = PFL_EXIT_USAGE;
     int rc;
 

@@ -30,6 +30,7 @@ enum pfl_option_group {
     PFL_OPTIONS_COLLECTOR = 1 << 13,
     PFL_OPTIONS_TRACES = 1 << 14,
     PFL_OPTIONS_TARGETS = 1 << 15, /* which hosts */
+    PFL_OPTIONS_PAGE = 1 << 16,
 };
 
 #define PFL_ARGS_MAX_WORDS 32
@@ -69,6 +70,7 @@ struct pfl_args {
     const char *ui_origins[PFL_UI_MAX_ORIGINS];
     size_t ui_origins_len;
     uint16_t ui_port;
+    uint16_t page_port;
     bool is_ui;
     uint32_t duration_ms;
     unsigned long quorum; /* hosts, or percent of them; 0: not given */

@@ -31,6 +31,7 @@ int pfl_cmd_forget(struct pfl_args *args);
 int pfl_cmd_stats(struct pfl_args *args);
 int pfl_cmd_tunnel(struct pfl_args *args);
 int pfl_cmd_doctor(struct pfl_args *args);
+int pfl_cmd_ui(struct pfl_args *args);
 int pfl_cmd_traces(struct pfl_args *args);
 int pfl_cmd_order(struct pfl_args *args);
 int pfl_cmd_config(struct pfl_args *args);

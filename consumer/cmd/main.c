@@ -157,6 +157,15 @@ static const struct pfl_command commands[] = {
      "0 ended by a signal, 1 could not listen, 2 usage",
      ASKS | PFL_OPTIONS_SOCKET | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS,
      pfl_cmd_tunnel},
+    {"ui", "a page of the hosts, for a browser of this machine", "[HOSTS] [--port N]",
+     "Serves pages on 127.0.0.1 and prints a link that gives one browser access, with the rights "
+     "of "
+     "your\n"
+     "certificate: hosts with a search, and for each host its sessions, producers, data sources "
+     "and\n"
+     "stored traces. Ends with Ctrl-C. See perfleet-ui(1).",
+     "0 ended by a signal, 1 could not listen, or the relay does not answer, 2 usage",
+     ASKS_ALL | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_PAGE, 0, 0, pfl_cmd_ui},
     {"config", "settings and their origin", "show [OPTIONS]",
      "Prints what the command line, PERFLEET_* variables, ~/.config/perfleet/perfleet.conf and\n"
      "the system's perfleet.conf say, in this order of precedence, as a settings file would.",

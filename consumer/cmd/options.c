@@ -99,6 +99,8 @@ static const struct option_row rows[] = {
      PFL_OPTIONS_SOCKET},
     {"ui-origin", "ORIGIN", "besides https://ui.perfetto.dev and http://localhost:10000",
      OPT_UI_ORIGIN, PFL_OPTIONS_SOCKET},
+    {"port", "N", "the page's port on 127.0.0.1 (default 8040); 0: any", OPT_PORT,
+     PFL_OPTIONS_PAGE},
     {"columns", "LIST",
      "name, state, address, service, agent, producers, sources, sessions, streams, clock, "
      "certificate, labels",

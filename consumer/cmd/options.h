@@ -57,6 +57,7 @@ enum pfl_option {
     OPT_TAR,
     OPT_REASON,
     OPT_KEEP_FOR,
+    OPT_PORT,
 };
 
 #define PFL_OPTIONS_MAX 96u /* rows of the table */

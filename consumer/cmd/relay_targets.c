@@ -84,22 +84,32 @@ static bool take_host(struct pfl_targets *t, const char *name)
     return true;
 }
 
+bool pfl_targets_check_names(const struct pfl_targets *self)
+{
+    for (size_t i = 0; i < self->hosts_len; i++) {
+        const char *host = self->hosts[i];
+
+        if (!pfl_host_is_name(host)) {
+            pfl_cmd_error("--host %s: with --relay a host is a name; see perfleet hosts --relay %s",
+                          host, self->relay);
+            return false;
+        }
+        if (pfl_inventory_find(self->inventory, host) == SIZE_MAX) {
+            pfl_cmd_error("--host %s: the relay knows no such host; see perfleet hosts --relay %s",
+                          host, self->relay);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool take_named(struct pfl_targets *t)
 {
-    for (size_t i = 0; i < t->hosts_len; i++) {
-        if (!pfl_host_is_name(t->hosts[i])) {
-            pfl_cmd_error("--host %s: with --relay a host is a name; see perfleet hosts --relay %s",
-                          t->hosts[i], t->relay);
-            return false;
-        }
-        if (pfl_inventory_find(t->inventory, t->hosts[i]) == SIZE_MAX) {
-            pfl_cmd_error("--host %s: the relay knows no such host; see perfleet hosts --relay %s",
-                          t->hosts[i], t->relay);
-            return false;
-        }
+    if (!pfl_targets_check_names(t))
+        return false;
+    for (size_t i = 0; i < t->hosts_len; i++)
         if (!take_host(t, t->hosts[i]))
             return false;
-    }
     return true;
 }
 

@@ -275,12 +275,12 @@ static bool load_certificates(struct pfl_targets *self)
 }
 
 /* Hosts that are no names of a relay's: tls://, unix:, ssh:// or local. */
-static bool has_only_addresses(const struct pfl_targets *t)
+bool pfl_targets_has_only_addresses(const struct pfl_targets *self)
 {
-    for (size_t i = 0; i < t->hosts_len; i++)
-        if (!pfl_host_is_address(t->hosts[i]))
+    for (size_t i = 0; i < self->hosts_len; i++)
+        if (!pfl_host_is_address(self->hosts[i]))
             return false;
-    return t->hosts_len != 0 && t->selection == NULL;
+    return self->hosts_len != 0 && self->selection == NULL;
 }
 
 int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
@@ -291,7 +291,7 @@ int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop)
         pfl_cmd_error("give --relay ADDRESS: collectors are reached through a relay");
         return PFL_EXIT_USAGE;
     }
-    if (self->is_relay_default && !self->is_relay_only && has_only_addresses(self))
+    if (self->is_relay_default && !self->is_relay_only && pfl_targets_has_only_addresses(self))
         self->relay = NULL;
     if ((self->relay == NULL && !parse_hosts(self)) || !load_certificates(self))
         return PFL_EXIT_USAGE;

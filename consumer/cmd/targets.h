@@ -71,6 +71,10 @@ bool pfl_targets_add(struct pfl_targets *self, const char *arg);
  * there is one, and opens `loop`, which is the caller's memory until close. 0, or the exit code:
  * error reported on stderr, and nothing is open. */
 int pfl_targets_open(struct pfl_targets *self, uv_loop_t *loop);
+/* Are the hosts of options that are addresses (tls://, unix:, ssh://, local), not names? */
+bool pfl_targets_has_only_addresses(const struct pfl_targets *self);
+/* With `inventory`: is each --host a name that the relay knows? False: reported on stderr. */
+bool pfl_targets_check_names(const struct pfl_targets *self);
 /* Sets what is the same for every connection to these hosts. */
 void pfl_targets_fill_conn(struct pfl_targets *self, struct pfl_host_conn_conf *ret_conf);
 /* For a command that polls: queries the relay's hosts again, over the current or the next

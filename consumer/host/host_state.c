@@ -14,9 +14,18 @@
 struct pfl_span pfl_host_state_encode(enum pfl_host_state_scope scope)
 {
     static const uint8_t sessions_only[] = {QUERY_SERVICE_STATE_REQUEST__SESSIONS_ONLY << 3, 1};
+    static uint8_t figures[8];
+    struct pfl_writer w = pfl_writer_of(figures, sizeof(figures));
 
-    return scope == PFL_HOST_STATE_SESSIONS ? pfl_span_of(sessions_only, sizeof(sessions_only))
-                                            : pfl_span_of(NULL, 0);
+    switch (scope) {
+    case PFL_HOST_STATE_SESSIONS:
+        return pfl_span_of(sessions_only, sizeof(sessions_only));
+    case PFL_HOST_STATE_FIGURES:
+        pfl_writer_field_varint(&w, QUERY_SERVICE_STATE_REQUEST__PERFLEET_FIGURES, 1);
+        return pfl_span_of(figures, sizeof(figures) - w.left);
+    default:
+        return pfl_span_of(NULL, 0);
+    }
 }
 
 int pfl_host_state_take(const struct pfl_rpc_reply *reply, struct pfl_buf *out, bool *ret_is_whole)
@@ -50,6 +59,12 @@ void pfl_host_state_on_ready(void *user, struct pfl_fan_out_host *host)
 {
     (void)user;
     pfl_host_state_query(host, PFL_HOST_STATE_ALL, pfl_fan_out_done);
+}
+
+void pfl_host_state_on_ready_for_figures(void *user, struct pfl_fan_out_host *host)
+{
+    (void)user;
+    pfl_host_state_query(host, PFL_HOST_STATE_FIGURES, pfl_fan_out_done);
 }
 
 struct pfl_host_state pfl_host_state_get(const struct pfl_fan_out *fan_out, size_t host)

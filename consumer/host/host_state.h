@@ -11,6 +11,7 @@
 enum pfl_host_state_scope {
     PFL_HOST_STATE_ALL,
     PFL_HOST_STATE_SESSIONS, /* without producers and data sources */
+    PFL_HOST_STATE_FIGURES,  /* all, and the service's counters, which only perfleetd has */
 };
 
 /* The result for an ended host; borrowed from the fan-out. */
@@ -32,6 +33,8 @@ void pfl_host_state_query(struct pfl_fan_out_host *host, enum pfl_host_state_sco
                           void (*on_state)(struct pfl_fan_out_host *host));
 /* An on_ready of struct pfl_fan_out_conf: queries all of it, and ends the host. */
 void pfl_host_state_on_ready(void *user, struct pfl_fan_out_host *host);
+/* Likewise, with the service's counters. */
+void pfl_host_state_on_ready_for_figures(void *user, struct pfl_fan_out_host *host);
 /* Of one that has ended. */
 struct pfl_host_state pfl_host_state_get(const struct pfl_fan_out *fan_out, size_t host);
 

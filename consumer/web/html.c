@@ -234,11 +234,11 @@ void pfl_html_add_attribute(struct pfl_html *self, const char *attribute, const 
 void pfl_html_add_attributef(struct pfl_html *self, const char *attribute, const char *fmt, ...)
 {
     char text[PFL_HTML_TEXT_MAX_BYTES];
-    va_list args;
+    va_list ap;
 
-    va_start(args, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* NOLINT(clang-analyzer-valist.Uninitialized) */
+    va_end(ap);
     pfl_html_add_attribute(self, attribute, text);
 }
 
@@ -246,15 +246,15 @@ void pfl_html_add_address(struct pfl_html *self, const char *attribute, const ch
 {
     const char *separator = "?";
     const char *name;
-    va_list args;
+    va_list ap;
 
     add_str(self, " ");
     add_str(self, attribute);
     add_str(self, "=\"");
     add_str(self, path);
-    va_start(args, path);
-    while ((name = va_arg(args, const char *)) != NULL) {
-        const char *value = va_arg(args, const char *);
+    va_start(ap, path);
+    while ((name = va_arg(ap, const char *)) != NULL) {
+        const char *value = va_arg(ap, const char *);
 
         if (value == NULL || *value == '\0')
             continue;
@@ -264,7 +264,7 @@ void pfl_html_add_address(struct pfl_html *self, const char *attribute, const ch
         add_encoded(self, value);
         separator = "&amp;";
     }
-    va_end(args);
+    va_end(ap);
     add_str(self, "\"");
 }
 
@@ -277,11 +277,11 @@ void pfl_html_text(struct pfl_html *self, const char *text)
 void pfl_html_textf(struct pfl_html *self, const char *fmt, ...)
 {
     char text[PFL_HTML_TEXT_MAX_BYTES];
-    va_list args;
+    va_list ap;
 
-    va_start(args, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* NOLINT(clang-analyzer-valist.Uninitialized) */
+    va_end(ap);
     pfl_html_text(self, text);
 }
 
@@ -292,5 +292,40 @@ void pfl_html_add_leaf(struct pfl_html *self, const char *element, const char *c
     if (class_name != NULL)
         pfl_html_add_attribute(self, "class", class_name);
     pfl_html_text(self, text);
+    pfl_html_close(self);
+}
+
+void pfl_html_add_script(struct pfl_html *self, const char *path)
+{
+    pfl_html_open_element(self, "script");
+    add_str(self, " src=\"");
+    add_str(self, path);
+    add_str(self, "\" defer");
+    pfl_html_close(self);
+}
+
+void pfl_html_add_refresh(struct pfl_html *self, unsigned seconds, const char *path)
+{
+    char number[16];
+
+    (void)snprintf(number, sizeof(number), "%u", seconds);
+    pfl_html_open_element(self, "meta");
+    add_str(self, " http-equiv=\"refresh\" content=\"");
+    add_str(self, number);
+    if (path[0] != '\0') {
+        add_str(self, "; url=");
+        add_str(self, path);
+    }
+    add_str(self, "\"");
+    pfl_html_close(self);
+}
+
+void pfl_html_add_meta(struct pfl_html *self, const char *name, const char *content)
+{
+    pfl_html_open_element(self, "meta");
+    pfl_html_add_attribute(self, "name", name);
+    add_str(self, " content=\"");
+    add_str(self, content);
+    add_str(self, "\"");
     pfl_html_close(self);
 }

@@ -49,6 +49,15 @@ PFL_MUST_USE int pfl_html_get(struct pfl_html *self, struct pfl_span *ret_html);
 #define pfl_html_href(h, path, ...) pfl_html_add_address((h), "href", "" path "", __VA_ARGS__, NULL)
 #define pfl_html_href_page(h, path) pfl_html_add_address((h), "href", "" path "", (char *)NULL)
 
+/* action="PATH" of a form. */
+#define pfl_html_action(h, path) pfl_html_add_address((h), "action", "" path "", (char *)NULL)
+/* A script of this program's own origin. */
+#define pfl_html_script(h, path) pfl_html_add_script((h), "" path "")
+/* A page that reloads, or continues at a path of ours. */
+#define pfl_html_refresh(h, seconds, path) pfl_html_add_refresh((h), (seconds), "" path "")
+/* `<meta name content>`; both are literals. */
+#define pfl_html_meta(h, name, content) pfl_html_add_meta((h), "" name "", "" content "")
+
 void pfl_html_text(struct pfl_html *self, const char *text); /* NULL is "" */
 void pfl_html_textf(struct pfl_html *self, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -67,5 +76,8 @@ void pfl_html_add_leaf(struct pfl_html *self, const char *element, const char *c
                        const char *text);
 void pfl_html_add_address(struct pfl_html *self, const char *attribute, const char *path, ...)
     __attribute__((sentinel));
+void pfl_html_add_script(struct pfl_html *self, const char *path);
+void pfl_html_add_refresh(struct pfl_html *self, unsigned seconds, const char *path);
+void pfl_html_add_meta(struct pfl_html *self, const char *name, const char *content);
 
 #endif

@@ -70,6 +70,9 @@ check "a relay's name that nobody knows" mistake 1 "$P" record --preset default 
 check "a host that the relay does not know" mistake 2 "$P" hosts --relay "$RELAY" --host two "${TLS[@]}"
 check "labels that no host has" mistake 2 "$P" record --preset default -o x --relay "$RELAY" --select role=db "${TLS[@]}"
 check "a selection that is none" mistake 2 "$P" hosts --relay "$RELAY" --select =web "${TLS[@]}"
+check "a page of a host that the relay does not know" mistake 2 "$P" ui --relay "$RELAY" --host two --port 0 "${TLS[@]}"
+check "a page on a port that is none" mistake 2 "$P" ui --relay "$RELAY" --port 70000 "${TLS[@]}"
+check "a page with a collector and no relay" mistake 2 "$P" ui --host one --collector keeper
 check "forgetting a host that is connected" mistake 1 "$P" forget one --relay "$RELAY" "${TLS[@]}"
 check "forgetting one that is not known" mistake 2 "$P" forget two --relay "$RELAY" "${TLS[@]}"
 check "forgetting by nothing" mistake 2 "$P" forget --relay "$RELAY" "${TLS[@]}"

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `perfleet ui`: the pages, until a signal. Happy path: find the relay's hosts, or those that were
+ * named; listen; print the link; serve. Failures: a port that is taken ends the command (exit 1),
+ * as a relay that does not answer at the beginning; later the pages say that the relay is away.
+ */
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "consumer/cmd/cmd.h"
+#include "consumer/report/summary.h"
+#include "consumer/web/command_line.h"
+#include "consumer/web/web_port.h"
+
+#define LINK_BYTES   128u
+#define RETRY_MAX_MS 5000u
+
+struct page {
+    struct pfl_args *args;
+    struct pfl_web *web; /* NULL: closing, or closed */
+    uv_signal_t signals[2];
+    unsigned open; /* signals, and the port */
+};
+
+/* ---- the relay, for the pages ---- */
+
+static void ask_relay(void *user)
+{
+    pfl_targets_ask_relay(user);
+}
+
+static bool take_relay(void *user, struct pfl_inventory **ret_inventory)
+{
+    struct pfl_targets *t = user;
+
+    if (!t->has_answer)
+        return false;
+    *ret_inventory = t->inventory;
+    t->inventory = NULL;
+    return true;
+}
+
+static const char *get_away(void *user)
+{
+    const struct pfl_targets *t = user;
+
+    return pfl_targets_is_relay_away(t) ? t->relay_why : NULL;
+}
+
+/* ---- signals ---- */
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct page *p = handle->data;
+
+    (void)number;
+    if (p->web != NULL)
+        pfl_web_close(p->web);
+    p->web = NULL;
+}
+
+static void on_signal_closed(uv_handle_t *handle)
+{
+    ((struct page *)handle->data)->open--;
+}
+
+static void on_web_closed(void *user)
+{
+    struct page *p = user;
+
+    p->open--;
+    for (size_t i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&p->signals[i], on_signal_closed);
+}
+
+static void watch_signals(struct page *p, uv_loop_t *loop)
+{
+    static const int numbers[2] = {SIGINT, SIGTERM};
+
+    for (size_t i = 0; i < 2; i++) {
+        uv_signal_init(loop, &p->signals[i]);
+        p->signals[i].data = p;
+        uv_signal_start(&p->signals[i], on_signal, numbers[i]);
+        p->open++;
+    }
+}
+
+/* ---- command lines that the pages show ---- */
+
+/* The options that this command line gave; settings and defaults apply to other commands, too. */
+static void write_options(const struct pfl_args *args, struct pfl_command_line *line)
+{
+    const struct pfl_operator_conf *conf = &args->settings.conf;
+    const struct {
+        const char *key;
+        const char *option;
+        const char *value;
+    } all[] = {
+        {"relay", "--relay", args->targets.relay}, {"ca", "--ca", conf->values->ca},
+        {"crl", "--crl", conf->values->crl},       {"cert", "--cert", conf->values->cert},
+        {"key", "--key", conf->values->key},       {"timeout", "--timeout", conf->values->timeout}};
+
+    *line = (struct pfl_command_line){.len = 0};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (pfl_operator_conf_source(conf, all[i].key) == PFL_SETTINGS_FLAG)
+            pfl_command_line_option(line, all[i].option, all[i].value);
+}
+
+static void write_targets(const struct pfl_args *args, struct pfl_command_line *line)
+{
+    *line = (struct pfl_command_line){.len = 0};
+    for (size_t i = 0; i < args->targets.hosts_len; i++)
+        pfl_command_line_option(line, "--host", args->targets.hosts[i]);
+    pfl_command_line_option(line, "--select", args->targets.selection);
+}
+
+/* ---- the link ---- */
+
+static void print_link(const struct pfl_args *args, const char *link)
+{
+    json_t *object = args->is_json ? json_pack("{s:s}", "link", link) : NULL;
+
+    if (object != NULL && json_dumpf(object, stdout, JSON_COMPACT) == 0)
+        puts("");
+    json_decref(object);
+    if (!args->is_json) {
+        printf("Open this link in a browser of this machine; it gives one browser access:\n  %s\n",
+               link);
+        if (getenv("SSH_CONNECTION") != NULL)
+            printf("From the machine you sit at, first: ssh -L %.5s:127.0.0.1:%.5s THIS-MACHINE\n",
+                   link + sizeof("http://127.0.0.1:") - 1, link + sizeof("http://127.0.0.1:") - 1);
+        puts("Ctrl-C ends it.");
+    }
+    if (fflush(stdout) != 0)
+        pfl_cmd_error("standard output cannot be written to");
+}
+
+static int serve(struct pfl_args *args)
+{
+    struct pfl_targets *t = &args->targets;
+    struct pfl_command_line options;
+    struct pfl_command_line targets;
+    struct page page = {.args = args};
+    struct pfl_web_conf conf = {
+        .timeout_ms = t->timeout_ms,
+        .specs = t->specs,
+        .specs_len = t->specs_len,
+        .relay = {t->relay, ask_relay, take_relay, get_away, t},
+        .inventory = t->inventory,
+        .hosts = {t->selection, t->hosts, t->hosts_len},
+        .fleet = t->fleet,
+        .collector = args->collector,
+        .options = options.text,
+        .targets = targets.text,
+        .version = PFL_VERSION,
+        .port = args->page_port,
+        .on_closed = on_web_closed,
+        .user = &page,
+    };
+    char link[LINK_BYTES];
+
+    write_options(args, &options);
+    write_targets(args, &targets);
+    pfl_targets_fill_conn(t, &conf.conn);
+    t->inventory = NULL;
+    if (pfl_web_open(&conf, &page.web) != 0) {
+        pfl_cmd_error("cannot listen on 127.0.0.1:%u; --port gives another port, 0 any",
+                      args->page_port);
+        return PFL_EXIT_NOTHING;
+    }
+    page.open = 1;
+    watch_signals(&page, t->loop);
+    pfl_web_get_link(page.web, link, sizeof(link));
+    print_link(args, link);
+    while (page.open > 0) {
+        uv_run(t->loop, UV_RUN_ONCE);
+        if (page.web != NULL)
+            pfl_web_step(page.web);
+    }
+    return PFL_EXIT_OK;
+}
+
+int pfl_cmd_ui(struct pfl_args *args)
+{
+    struct pfl_targets *t = &args->targets;
+    uv_loop_t loop;
+    int code;
+
+    if (args->collector != NULL && t->relay == NULL) {
+        pfl_cmd_error("--collector %s: collectors are reached through a relay: give --relay",
+                      args->collector);
+        return PFL_EXIT_USAGE;
+    }
+    t->relay_retry_max_ms = RETRY_MAX_MS;
+    t->is_relay_only =
+        t->relay != NULL && !(t->is_relay_default && pfl_targets_has_only_addresses(t));
+    code = pfl_targets_open(t, &loop);
+    if (code != PFL_EXIT_OK)
+        return code;
+    code = t->relay == NULL || pfl_targets_check_names(t) ? serve(args) : PFL_EXIT_USAGE;
+    pfl_targets_close(t);
+    return code;
+}

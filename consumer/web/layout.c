@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The frame of all pages: see layout.h. The script and the style sheet are files of this program's
+ * own origin; no page has a script, a style or an address of a host's in it.
+ */
+#include "consumer/web/layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void add_head(struct pfl_html *h, const char *title, unsigned refresh_s)
+{
+    pfl_html_begin(h);
+    pfl_html_open(h, "html");
+    pfl_html_attr(h, "lang", "en");
+    pfl_html_open(h, "head");
+    pfl_html_open(h, "meta");
+    pfl_html_attr(h, "charset", "utf-8");
+    pfl_html_close(h);
+    pfl_html_meta(h, "viewport", "width=device-width, initial-scale=1");
+    pfl_html_meta(h, "color-scheme", "light dark");
+    pfl_html_open(h, "title");
+    pfl_html_textf(h, "%s · perfleet", title);
+    pfl_html_close(h);
+    pfl_html_open(h, "link");
+    pfl_html_attr(h, "rel", "stylesheet");
+    pfl_html_href_page(h, "/style.css");
+    pfl_html_close(h);
+    pfl_html_open(h, "link");
+    pfl_html_attr(h, "rel", "icon");
+    pfl_html_href_page(h, "/icon.svg");
+    pfl_html_close(h);
+    pfl_html_script(h, "/page.js");
+    if (refresh_s != 0) {
+        pfl_html_open(h, "noscript");
+        pfl_html_refresh(h, refresh_s, "");
+        pfl_html_close(h);
+    }
+    pfl_html_close(h);
+}
+
+static void add_tab(struct pfl_html *h, bool is_here, const char *text)
+{
+    pfl_html_open(h, "a");
+    pfl_html_href_page(h, "/hosts");
+    if (is_here)
+        pfl_html_attr(h, "aria-current", "page");
+    pfl_html_text(h, text);
+    pfl_html_close(h);
+}
+
+void pfl_layout_add_banner(const struct pfl_layout *layout, struct pfl_html *h)
+{
+    char age[32];
+
+    pfl_html_open(h, "div");
+    pfl_html_attr(h, "id", "banner");
+    pfl_html_attr(h, "role", "status");
+    if (layout->away[0] != '\0') {
+        pfl_html_open(h, "p");
+        pfl_html_attr(h, "class", "banner");
+        pfl_html_leaf(h, "strong", "The relay is away");
+        pfl_html_textf(h, " for %s: %s. What is below was so before; perfleet keeps trying.",
+                       pfl_layout_age((double)layout->away_s, age, sizeof(age)), layout->away);
+        pfl_html_close(h);
+    }
+    pfl_html_close(h);
+}
+
+static void add_header(const struct pfl_layout *l, struct pfl_html *h)
+{
+    pfl_html_open(h, "a");
+    pfl_html_attr(h, "class", "skip");
+    pfl_html_href_page(h, "#content");
+    pfl_html_text(h, "Skip to the content");
+    pfl_html_close(h);
+    pfl_html_open(h, "header");
+    pfl_html_open(h, "nav");
+    pfl_html_attr(h, "aria-label", "Pages");
+    pfl_html_leaf_of(h, "span", "brand", "perfleet");
+    add_tab(h, l->tab == PFL_LAYOUT_HOSTS, "Hosts");
+    pfl_html_close(h);
+    pfl_html_open(h, "p");
+    pfl_html_attr(h, "class", "where");
+    if (l->fleet[0] != '\0')
+        pfl_html_textf(h, "fleet %s ", l->fleet);
+    if (l->relay != NULL)
+        pfl_html_textf(h, "by relay %s", l->relay);
+    else
+        pfl_html_text(h, "hosts that were named");
+    pfl_html_close(h);
+    pfl_html_close(h);
+}
+
+void pfl_layout_begin(const struct pfl_layout *layout, struct pfl_html *h)
+{
+    add_head(h, layout->title, layout->refresh_s);
+    pfl_html_open(h, "body");
+    add_header(layout, h);
+    pfl_html_open(h, "main");
+    pfl_html_attr(h, "id", "content");
+    pfl_layout_add_banner(layout, h);
+}
+
+void pfl_layout_add_command(const struct pfl_layout *layout, struct pfl_html *h)
+{
+    pfl_html_open(h, "code");
+    pfl_html_attr(h, "id", "command");
+    pfl_html_text(h, layout->command->text);
+    pfl_html_close(h);
+}
+
+void pfl_layout_end(const struct pfl_layout *layout, struct pfl_html *h)
+{
+    pfl_html_close_to(h, 2); /* main */
+    if (layout->command != NULL) {
+        pfl_html_open(h, "footer");
+        pfl_html_leaf(h, "span", "The same on the command line: ");
+        pfl_layout_add_command(layout, h);
+        pfl_html_close(h);
+    }
+    pfl_html_close_to(h, 0);
+}
+
+void pfl_layout_refusal(unsigned status, const char *why, struct pfl_html *h)
+{
+    add_head(h, "no access", 0);
+    pfl_html_open(h, "body");
+    pfl_html_open(h, "main");
+    pfl_html_attr(h, "id", "content");
+    pfl_html_open(h, "h1");
+    pfl_html_textf(h, "%u", status);
+    pfl_html_close(h);
+    pfl_html_leaf(h, "p", why);
+    pfl_html_close_to(h, 0);
+}
+
+void pfl_layout_entered(struct pfl_html *h)
+{
+    pfl_html_begin(h);
+    pfl_html_open(h, "html");
+    pfl_html_attr(h, "lang", "en");
+    pfl_html_open(h, "head");
+    pfl_html_open(h, "meta");
+    pfl_html_attr(h, "charset", "utf-8");
+    pfl_html_close(h);
+    pfl_html_leaf(h, "title", "perfleet");
+    pfl_html_refresh(h, 0, "/hosts");
+    pfl_html_close(h);
+    pfl_html_open(h, "body");
+    pfl_html_open(h, "a");
+    pfl_html_href_page(h, "/hosts");
+    pfl_html_text(h, "Continue to perfleet");
+    pfl_html_close_to(h, 0);
+}
+
+const char *pfl_layout_age(double seconds, char *room, size_t room_len)
+{
+    static const struct {
+        double seconds;
+        const char *one;
+    } units[] = {{86400, "day"}, {3600, "hour"}, {60, "minute"}, {1, "second"}};
+    size_t i = 0;
+    uint64_t count;
+
+    while (i + 1 < sizeof(units) / sizeof(units[0]) && seconds < units[i].seconds)
+        i++;
+    count = seconds > 0 ? (uint64_t)(seconds / units[i].seconds) : 0;
+    (void)snprintf(room, room_len, "%" PRIu64 " %s%s", count, units[i].one, count == 1 ? "" : "s");
+    return room;
+}
+
+const char *pfl_layout_bytes(uint64_t bytes, char *room, size_t room_len)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t i = 0;
+
+    while (value >= 1024 && i + 1 < sizeof(units) / sizeof(units[0])) {
+        value /= 1024;
+        i++;
+    }
+    (void)snprintf(room, room_len, i == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value, units[i]);
+    return room;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all pages have: head, navigation, the state of the relay, the command line. Pure. */
+#ifndef PFL_CONSUMER_WEB_LAYOUT_H
+#define PFL_CONSUMER_WEB_LAYOUT_H
+
+#include "consumer/web/command_line.h"
+#include "consumer/web/html.h"
+
+enum pfl_layout_tab { PFL_LAYOUT_NONE, PFL_LAYOUT_HOSTS };
+
+struct pfl_layout {
+    const char *title;
+    enum pfl_layout_tab tab;
+    const char *fleet;                      /* "" if it has no name */
+    const char *relay;                      /* NULL: hosts are reached directly */
+    const char *away;                       /* "" or why the relay is away */
+    uint64_t away_s;                        /* for how long */
+    const struct pfl_command_line *command; /* that does the same; NULL: none */
+    unsigned refresh_s;                     /* without script, reload so often; 0: never */
+};
+
+/* Up to and with the opening of the content. */
+void pfl_layout_begin(const struct pfl_layout *layout, struct pfl_html *h);
+void pfl_layout_end(const struct pfl_layout *layout, struct pfl_html *h);
+/* Parts that the script puts in place of the old ones. */
+void pfl_layout_add_banner(const struct pfl_layout *layout, struct pfl_html *h);
+void pfl_layout_add_command(const struct pfl_layout *layout, struct pfl_html *h);
+/* A page that says why there is none. */
+void pfl_layout_refusal(unsigned status, const char *why, struct pfl_html *h);
+/* The page behind the one-time link, which leads to the others. */
+void pfl_layout_entered(struct pfl_html *h);
+
+/* "3 minutes", of seconds. */
+const char *pfl_layout_age(double seconds, char *room, size_t room_len);
+/* "12.3 MiB". */
+const char *pfl_layout_bytes(uint64_t bytes, char *room, size_t room_len);
+
+#endif

@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC1091,SC2153,SC2154
+# perfleet ui: a browser walks its pages on a small fleet with a collector; who may not come in; what is shown of a host
+# whose names are scripts; and what is said when the relay is lost.
+. "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/axe.sh"
+P=$BIN/perfleet
+NOTHING=1 USAGE=2
+EVIL='<script>alert(1)</script>'
+
+make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+pki operator keeper
+cat >"$WORK/policy.pbtx" <<END
+rule { name: "me" operator: "me" host: "*" }
+rule { name: "keeper" operator: "keeper" host: "*" role: "collectors" }
+role { name: "collectors" collect: true }
+END
+MEETING=(--policy "$WORK/policy.pbtx")
+start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
+mkdir -m 700 "$WORK/store" "$WORK/shots"
+
+start_host() { # start_host NAME ROLE
+    mkdir -p "$WORK/$1" "$WORK/spool-$1"
+    use_service "$1"
+    start "$1" "$BIN/perfleetd" --output-dir "$WORK/spool-$1"
+    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
+    start "example-$1" "$BIN/perfleet-example" --rate 1000
+    wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --segments-dir "$WORK/spool-$1" --label "role=$2"
+}
+start_host db1 db || { check "the first host is there" false; finish; }
+start_host web1 web || { check "and the second" false; finish; }
+start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" --ca "$WORK/pki/ca.pem" \
+    --cert "$WORK/pki/operator-keeper.pem" --key "$WORK/pki/operator-keeper.key"
+cat >"$WORK/cpu.pbtx" <<END
+name: "cpu"
+select { host: "*" }
+config { buffers { size_kb: 4096 fill_policy: RING_BUFFER } data_sources { config { name: "$EXAMPLE_SOURCE" } } }
+continuous { segment_ms: 1000 }
+END
+wait_for 20 grep -q 'serving: ' "$WORK/collector.log"
+check "an order records both hosts" says '^cpu: put' fleet order put "$WORK/cpu.pbtx"
+
+# A process, its data source and a session whose names are markup.
+start evil env PYTHONPATH="$ROOT/tests/support" python3 -B -c 'import os, sys, time
+from smb_producer import SmbProducer
+SmbProducer(os.environ["PERFETTO_PRODUCER_SOCK_NAME"], sys.argv[1]).join()
+time.sleep(900)' '<img src=x onerror=alert(1)>'
+cat >"$WORK/evil.pbtx" <<END
+buffers { size_kb: 64 fill_policy: RING_BUFFER }
+data_sources { config { name: "$EXAMPLE_SOURCE" } }
+END
+check "a session's name may be a script" "$P" start "$EVIL" -c "$WORK/evil.pbtx" --relay "$RELAY" "${TLS_ME[@]}" --host web1
+has_traces() { [ "$(fleet traces --json --host web1 | grep -c '"id"')" -ge 2 ]; }
+has_evil() { fleet query --host web1 | grep -q 'smb.<img src=x'; }
+check "so may those of a process and its data source" wait_for 20 has_evil
+check "the collector has traces" wait_for 120 has_traces
+
+start ui "$P" ui --relay "$RELAY" "${TLS_ME[@]}" --port 0
+UI=$STARTED
+check "it prints a link" wait_for 20 grep -q '/enter?token=' "$WORK/ui.log"
+LINK=$(grep -o 'http://127[^ ]*' "$WORK/ui.log")
+PORT=$(sed -nE 's,.*127.0.0.1:([0-9]+)/.*,\1,p' <<<"$LINK")
+listens_on() { # by the hex of the address in the kernel's table
+    grep -qiE "^ *[0-9]+: $1:$(printf %04X "$PORT") " /proc/net/tcp
+}
+check "it listens on loopback" listens_on 0100007F
+check "and nowhere else" eval '! listens_on 00000000'
+gets_nothing() { # as another user: the connection ends without a byte
+    local got
+    got=$(setpriv --reuid 65534 --clear-groups bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT
+        printf 'GET / HTTP/1.1\r\nHost: 127.0.0.1:$PORT\r\n\r\n' >&3; cat <&3" 2>/dev/null)
+    [ -z "$got" ] || { echo "$got"; return 1; }
+}
+if [ "$(id -u)" -eq 0 ]; then
+    check "another user's program gets nothing" gets_nothing
+    check "and the log says so" grep -q "browser-refused: reason=\"other users' programs" "$WORK/ui.log"
+else
+    skip "another user's program gets nothing" "no root"
+    skip "and the log says so" "no root"
+fi
+if ! command -v chromium >/dev/null; then
+    skip "a browser walks the pages" "no chromium"
+else
+    axe_find || { AXE=-; skip "axe-core judges the pages" "no npm, or axe-core cannot be installed"; }
+    tap_claims env -u PERFETTO_PRODUCER_SOCK_NAME python3 -B "$ROOT/tests/support/page_walk.py" "$LINK" "$MEETING_PID" "$WORK/shots" "$AXE" \
+        "${PFL_CHROMIUM_FLAGS[@]}"
+    [ -z "${PFL_SHOTS:-}" ] || cp "$WORK/shots"/*.png "$PFL_SHOTS/"
+fi
+kill "$UI"
+wait "$UI"
+check "a signal ends it with 0" test $? -eq 0
+
+# ---- without a relay, and mistakes
+start local "$P" ui --host "one=unix:$WORK/db1/consumer.sock" --port 0 --json
+wait_for 20 grep -q '"link"' "$WORK/local.log"
+visit() { # visit PATH: with the cookie of the link
+    python3 -B - "$(grep -o 'http://127[^"]*' "$WORK/local.log")" "$WORK/cookie" "$1" <<'END'
+import http.client, os, sys, urllib.parse
+link, jar, path = sys.argv[1:]
+at = urllib.parse.urlsplit(link)
+def get(path, **fields):
+    c = http.client.HTTPConnection(at.hostname, at.port, timeout=60)
+    c.request("GET", path, headers=fields)
+    return c.getresponse()
+if not os.path.exists(jar):
+    answer = get(f"{at.path}?{at.query}")
+    open(jar, "w").write(answer.getheader("Set-Cookie").split(";")[0])
+print(get(path, Cookie=open(jar).read()).read().decode())
+END
+}
+check "a host that was named has a page, too" says 'com.example.load' visit '/host?name=one'
+check "and a row" says '1 to 1 of 1; 1 of all 1 answer' visit /hosts
+PORT=$(grep -oE '127.0.0.1:[0-9]+' "$WORK/local.log" | cut -d: -f2)
+check "a port that is taken is said" exits_with $NOTHING "$P" ui --host "unix:$WORK/db1/consumer.sock" --port "$PORT"
+check "a port that is none is wrong usage" exits_with $USAGE "$P" ui --host local --port 70000
+finish

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole pages from hosts whose every string is markup: nothing of them becomes an element, and
+ * each allocation may fail. A page of a hundred rows of ten thousand hosts is made in no time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "consumer/web/host_page.h"
+#include "consumer/web/hosts_page.h"
+#include "perfetto/service_state.pb-c.h"
+#include "tests/support/sweep.h"
+
+#define EVIL      "<script>alert(1)</script>\"'&"
+#define NOW_S     1800000000
+#define STATE_MAX 8192u
+#define PAGE_MAX  (4u << 20)
+
+typedef Perfetto__Protos__TracingServiceState state_t;
+typedef Perfetto__Protos__TracingServiceState__Producer producer_t;
+typedef Perfetto__Protos__TracingServiceState__DataSource source_t;
+typedef Perfetto__Protos__TracingServiceState__TracingSession session_t;
+typedef Perfetto__Protos__TracingServiceState__PerfleetFigures figures_t;
+
+static char evil[] = EVIL;
+static char text[PAGE_MAX];
+static uint8_t state_bytes[STATE_MAX];
+static struct pfl_trace_rows traces;
+
+static struct pfl_span make_state(void)
+{
+    state_t state = PERFETTO__PROTOS__TRACING_SERVICE_STATE__INIT;
+    producer_t producer = PERFETTO__PROTOS__TRACING_SERVICE_STATE__PRODUCER__INIT;
+    source_t source = PERFETTO__PROTOS__TRACING_SERVICE_STATE__DATA_SOURCE__INIT;
+    session_t session = PERFETTO__PROTOS__TRACING_SERVICE_STATE__TRACING_SESSION__INIT;
+    figures_t figures = PERFETTO__PROTOS__TRACING_SERVICE_STATE__PERFLEET_FIGURES__INIT;
+    Perfetto__Protos__DataSourceDescriptor descriptor =
+        PERFETTO__PROTOS__DATA_SOURCE_DESCRIPTOR__INIT;
+    producer_t *producers[] = {&producer};
+    source_t *sources[] = {&source, &source};
+    session_t *sessions[] = {&session};
+    uint32_t sizes[] = {1024, 8};
+
+    producer.name = producer.sdk_version = producer.machine_name = evil;
+    descriptor.name = evil;
+    source.ds_descriptor = &descriptor;
+    session.state = session.unique_session_name = evil;
+    session.n_buffer_size_kb = 2;
+    session.buffer_size_kb = sizes;
+    figures.has_ring_bytes = figures.has_ring_used_bytes = figures.has_lost_by_writers = 1;
+    figures.ring_bytes = 1 << 20;
+    figures.ring_used_bytes = 1 << 19;
+    figures.lost_by_writers = 7;
+    state.tracing_service_version = evil;
+    state.has_num_sessions = 1;
+    state.num_sessions = 1;
+    state.n_producers = 1;
+    state.producers = producers;
+    state.n_data_sources = 2;
+    state.data_sources = sources;
+    state.n_tracing_sessions = 1;
+    state.tracing_sessions = sessions;
+    state.perfleet_figures = &figures;
+    assert_true(protobuf_c_message_get_packed_size(&state.base) <= sizeof(state_bytes));
+    return pfl_span_of(state_bytes, protobuf_c_message_pack(&state.base, state_bytes));
+}
+
+static struct pfl_inventory *make_inventory(void)
+{
+    static const char body[] =
+        "{\"hosts\": [{\"name\": \"web-1\", \"is_connected\": true, \"address\": \"<script>x\","
+        " \"version\": \"<script>x\", \"tls\": \"<script>x\", \"certificate_end_s\": 1800000100,"
+        " \"clock\": {\"offset_ns\": -5, \"error_ns\": 2000000},"
+        " \"facts\": {\"kernel\": \"<script>x\"}, \"labels\": {\"<script>x\": \"<script>x\","
+        " \"a\": \"1\", \"b\": \"1\", \"c\": \"1\", \"d\": \"1\", \"e\": \"1\", \"f\": \"1\"}},"
+        " {\"name\": \"web-2\", \"is_connected\": false, \"last_seen_s\": 100000}]}";
+    struct pfl_inventory *inventory = NULL;
+
+    if (pfl_inventory_parse(pfl_span_of(body, strlen(body)), &inventory) != 0)
+        return NULL;
+    return inventory;
+}
+
+static void fill_traces(void)
+{
+    traces = (struct pfl_trace_rows){.len = 3, .has_more = true};
+    for (size_t i = 0; i < traces.len; i++) {
+        struct pfl_trace_row *r = &traces.rows[i];
+
+        (void)snprintf(r->id, sizeof(r->id), "<script>%zu", i);
+        (void)snprintf(r->order, sizeof(r->order), "%s", evil);
+        (void)snprintf(r->trigger, sizeof(r->trigger), "%s", evil);
+        r->begin_unix_ns = (NOW_S - 100 * (uint64_t)i) * 1000000000;
+        r->end_unix_ns = r->begin_unix_ns + 60 * (uint64_t)1000000000;
+        r->losses = i == 1;
+        r->missing_to = i == 2 ? 9 : 0;
+        r->is_pinned = i == 0;
+    }
+}
+
+struct pages {
+    struct pfl_host_rows *hosts;
+    struct pfl_span state;
+    struct pfl_layout layout;
+    struct pfl_command_line command;
+};
+
+static int open_pages(struct pages *p)
+{
+    struct pfl_inventory *inventory = make_inventory();
+    struct pfl_host_facts facts;
+    int rc = inventory != NULL ? 0 : PFL_ENOMEM;
+
+    *p = (struct pages){.state = make_state()};
+    fill_traces();
+    pfl_command_line_begin(&p->command, "hosts");
+    pfl_command_line_option(&p->command, "--relay", evil);
+    p->layout = (struct pfl_layout){.title = evil,
+                                    .tab = PFL_LAYOUT_HOSTS,
+                                    .fleet = evil,
+                                    .relay = evil,
+                                    .away = evil,
+                                    .away_s = 61,
+                                    .command = &p->command,
+                                    .refresh_s = 5};
+    if (rc == 0)
+        rc = pfl_host_rows_new(&(struct pfl_host_rows_conf){.selection = NULL}, &p->hosts);
+    if (rc == 0)
+        rc = pfl_host_rows_give_inventory(p->hosts, inventory);
+    if (rc != 0)
+        pfl_inventory_free(inventory);
+    if (rc == 0)
+        rc = pfl_host_facts_parse(p->state, &facts);
+    if (rc == 0)
+        pfl_host_rows_note(p->hosts, "web-1", &facts);
+    return rc;
+}
+
+static int write_list(const struct pages *p, struct pfl_html *h)
+{
+    struct pfl_host_rows_view view;
+    struct pfl_hosts_page page = {
+        .list = p->hosts, .view = &view, .search = evil, .has_relay = true, .now_s = NOW_S};
+
+    pfl_host_rows_search(p->hosts, "", PFL_HOST_ROWS_ALL, 0, &view);
+    pfl_hosts_page_write(&page, &p->layout, h);
+    return h->rc;
+}
+
+static int write_host(const struct pages *p, struct pfl_html *h)
+{
+    struct pfl_host_row row;
+    struct pfl_host_page page = {.row = &row,
+                                 .state = p->state,
+                                 .traces = &traces,
+                                 .traces_why = "",
+                                 .version = "0.1.0",
+                                 .now_s = NOW_S};
+
+    pfl_host_rows_get_row(p->hosts, 0, &row);
+    return pfl_host_page_write(&page, &p->layout, h);
+}
+
+/* What is written, as a string. */
+static const char *show(int (*write)(const struct pages *p, struct pfl_html *h))
+{
+    struct pages p;
+    struct pfl_html h;
+    struct pfl_span html;
+
+    assert_int_equal(open_pages(&p), 0);
+    pfl_html_init(&h, PAGE_MAX);
+    assert_int_equal(write(&p, &h), 0);
+    assert_int_equal(pfl_html_get(&h, &html), 0);
+    assert_true(html.len < sizeof(text));
+    memcpy(text, html.data, html.len);
+    text[html.len] = '\0';
+    pfl_html_fini(&h);
+    pfl_host_rows_free(p.hosts);
+    return text;
+}
+
+/* The page's own script is the only one, and has a source. */
+static void has_no_script_but_ours(const char *html)
+{
+    const char *script = strstr(html, "<script");
+
+    assert_non_null(script);
+    assert_memory_equal(script, "<script src=\"/page.js\" defer></script>", 38);
+    assert_null(strstr(script + 1, "<script"));
+    assert_null(strstr(html, "\"'&\""));
+    assert_non_null(strstr(html, "&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
+}
+
+static void strings_of_hosts_are_harmless_in_the_list(void **state)
+{
+    const char *html = show(write_list);
+
+    (void)state;
+    has_no_script_but_ours(html);
+    assert_non_null(strstr(html, "1 to 2 of 2; 1 of all 2 are connected"));
+    assert_non_null(strstr(html, "href=\"/host?name=web-1\""));
+    assert_non_null(strstr(html, "away 1 day"));
+    assert_non_null(strstr(html, "512 KiB of 1.0 MiB"));
+    assert_non_null(strstr(html, "<span class=\"warn\">7</span>"));
+    assert_non_null(strstr(html, "<span class=\"warn\">2027-01-15</span>"));
+    assert_non_null(strstr(html, "and 1 more"));
+    assert_non_null(strstr(html, "The relay is away"));
+    assert_non_null(strstr(html, " for 1 minute: "));
+    pfl_sweep_assert_no_leak();
+}
+
+static void strings_of_hosts_are_harmless_on_a_hosts_page(void **state)
+{
+    const char *html = show(write_host);
+
+    (void)state;
+    has_no_script_but_ours(html);
+    assert_non_null(strstr(html, "2 producers"));
+    assert_non_null(strstr(html, "1.0 MiB, 8.0 KiB"));
+    assert_non_null(strstr(html, "known to +- 2.000 ms only"));
+    assert_non_null(strstr(html, "the newest 3"));
+    assert_non_null(strstr(html, "missing up to 9"));
+    assert_non_null(strstr(html, "class=\"lossy\""));
+    assert_non_null(strstr(html, "1 loss<"));
+    pfl_sweep_assert_no_leak();
+}
+
+static void host_that_was_not_asked_has_a_page(void **state)
+{
+    struct pfl_html h;
+    struct pfl_span html;
+    struct pages p;
+    struct pfl_host_row row;
+    struct pfl_host_page page = {.row = &row, .traces_why = "", .version = "0.1.0", .now_s = NOW_S};
+
+    (void)state;
+    assert_int_equal(open_pages(&p), 0);
+    pfl_host_rows_get_row(p.hosts, 1, &row);
+    pfl_html_init(&h, PAGE_MAX);
+    assert_int_equal(pfl_host_page_write(&page, &p.layout, &h), 0);
+    assert_int_equal(pfl_html_get(&h, &html), 0);
+    assert_non_null(memmem(html.data, html.len, "it was not asked", 16));
+    pfl_html_fini(&h);
+    pfl_host_rows_free(p.hosts);
+    pfl_sweep_assert_no_leak();
+}
+
+static int write_both(void *arg)
+{
+    struct pages p;
+    struct pfl_html h;
+    struct pfl_span html;
+    int rc = open_pages(&p);
+
+    (void)arg;
+    pfl_html_init(&h, PAGE_MAX);
+    if (rc == 0)
+        rc = write_list(&p, &h);
+    if (rc == 0)
+        rc = pfl_html_get(&h, &html);
+    pfl_html_fini(&h);
+    pfl_html_init(&h, PAGE_MAX);
+    if (rc == 0)
+        rc = write_host(&p, &h);
+    if (rc == 0)
+        rc = pfl_html_get(&h, &html);
+    pfl_html_fini(&h);
+    pfl_host_rows_free(p.hosts);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    pfl_sweep(write_both, NULL, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strings_of_hosts_are_harmless_in_the_list),
+        cmocka_unit_test(strings_of_hosts_are_harmless_on_a_hosts_page),
+        cmocka_unit_test(host_that_was_not_asked_has_a_page),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
