@@ -280,9 +280,12 @@ static void take_answer(struct pfl_web *w, const struct pfl_fan_out *question, s
 
 static void take_answers(struct visit *v)
 {
-    for (size_t i = 0; v->question != NULL && i < pfl_fan_out_get_len(v->question); i++)
-        if (pfl_fan_out_get_host(v->question, i)->is_done)
+    for (size_t i = 0; v->question != NULL && i < pfl_fan_out_get_len(v->question); i++) {
+        const struct pfl_fan_out_host *host = pfl_fan_out_get_host(v->question, i);
+
+        if (host->is_done || host->conn == NULL) /* a connection that ended is not done */
             take_answer(v->web, v->question, i);
+    }
 }
 
 static void answer(struct visit *v)
@@ -352,7 +355,7 @@ static bool is_worth_asking(const struct pfl_web *w, const struct pfl_host_row *
 {
     if (row->has_relay && !row->relay.is_connected)
         return false;
-    return row->facts == NULL || now_ms(w) - row->facts->asked_ms >= PFL_WEB_FRESH_MS;
+    return row->facts == NULL || now_ms(w) - row->facts->asked_ms >= w->conf.fresh_ms;
 }
 
 /* The rows of the list that are old, or the page's host. */
@@ -406,7 +409,7 @@ static void ask_collector(struct visit *v)
                                            .on_done = on_list_done,
                                            .user = v};
 
-    if (w->conf.relay.name == NULL || pfl_host_rows_find(w->hosts, v->name) == SIZE_MAX)
+    if (w->conf.conn.tunnel == NULL || pfl_host_rows_find(w->hosts, v->name) == SIZE_MAX)
         return;
     v->is_list_open = pfl_collector_list_open(&conf, &v->traces) == 0;
 }
@@ -435,7 +438,7 @@ static void wait_for_hosts(struct visit *v)
 
 static bool is_relay_list_old(const struct pfl_web *w)
 {
-    return w->conf.relay.name != NULL && now_ms(w) - w->listed_ms >= PFL_WEB_FRESH_MS &&
+    return w->conf.relay.name != NULL && now_ms(w) - w->listed_ms >= w->conf.fresh_ms &&
            w->conf.relay.get_away(w->conf.relay.user) == NULL;
 }
 
@@ -629,6 +632,8 @@ int pfl_web_open(const struct pfl_web_conf *conf, struct pfl_web **ret_web)
 
     if (rc == 0) {
         w->conf = *conf;
+        if (conf->fresh_ms == 0)
+            w->conf.fresh_ms = PFL_WEB_FRESH_MS;
         pfl_list_init(&w->visits);
         rc = pfl_host_rows_new(&conf->hosts, &w->hosts);
     }
@@ -640,10 +645,9 @@ int pfl_web_open(const struct pfl_web_conf *conf, struct pfl_web **ret_web)
         *ret_web = w;
         return 0;
     }
-    if (w != NULL) {
-        pfl_inventory_free(w->conf.inventory);
+    pfl_inventory_free(w != NULL ? w->conf.inventory : conf->inventory);
+    if (w != NULL)
         pfl_host_rows_free(w->hosts);
-    }
     pfl_mem_free(w);
     return rc;
 }

@@ -41,6 +41,7 @@ struct pfl_web_conf {
     const char *options;           /* " --relay ...": of the connection, for command lines */
     const char *targets;           /* " --select ...": which hosts */
     const char *version;           /* this program's */
+    uint64_t fresh_ms;             /* 0: PFL_WEB_FRESH_MS */
     uint16_t port;                 /* 0: any */
     void (*on_closed)(void *user); /* last callback */
     void *user;

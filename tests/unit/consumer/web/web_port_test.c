@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pages behind the port, with a played relay and a host that does not answer: routes, what is
+ * said while the relay is away, the search, and each allocation failing once in a whole visit.
+ */
+#include "consumer/web/web_port.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/closer.h"
+#include "base/io/loop.h"
+#include "base/mem.h"
+#include "tests/support/sweep.h"
+
+#define TEXT_MAX (1u << 20)
+
+struct world {
+    uv_loop_t loop;
+    struct pfl_web *web; /* NULL: closing */
+    bool is_closed;
+    unsigned port;
+    char link[128]; /* its path and query */
+    char cookie[96];
+    const char *away; /* of the relay */
+    unsigned asked;
+    bool has_answer;
+};
+
+static char text[TEXT_MAX];
+
+/* ---- a relay ---- */
+
+static struct pfl_inventory *make_inventory(const char *name)
+{
+    char body[256];
+    int len = snprintf(body, sizeof(body),
+                       "{\"hosts\": [{\"name\": \"%s\", \"is_connected\": false, \"last_seen_s\": "
+                       "7, \"labels\": {\"role\": \"web\"}}]}",
+                       name);
+    struct pfl_inventory *inventory = NULL;
+
+    if (pfl_inventory_parse(pfl_span_of(body, (size_t)len), &inventory) != 0)
+        return NULL;
+    return inventory;
+}
+
+static void ask(void *user)
+{
+    struct world *w = user;
+
+    w->asked++;
+    w->has_answer = true;
+}
+
+static bool take(void *user, struct pfl_inventory **ret_inventory)
+{
+    struct world *w = user;
+
+    if (!w->has_answer)
+        return false;
+    w->has_answer = false;
+    *ret_inventory = make_inventory("web-2");
+    return true;
+}
+
+static const char *get_away(void *user)
+{
+    return ((struct world *)user)->away;
+}
+
+/* ---- the world ---- */
+
+static void on_closed(void *user)
+{
+    ((struct world *)user)->is_closed = true;
+}
+
+static struct pfl_tls_conf *no_tls;
+
+static int open_world(struct world *w, bool has_relay, uint64_t fresh_ms)
+{
+    static const struct pfl_host_spec spec = {
+        .kind = PFL_HOST_UNIX, .name = "one", .address = "/nonexistent/s", .text = "unix:/none"};
+    struct pfl_web_conf conf = {
+        .conn = {.loop = &w->loop, .tls = &no_tls, .handshake_timeout_ms = 2000},
+        .timeout_ms = 2000,
+        .specs = &spec,
+        .specs_len = 1,
+        .fleet = "test",
+        .options = has_relay ? " --relay r" : "",
+        .targets = "",
+        .version = "0.1.0",
+        .fresh_ms = fresh_ms,
+        .on_closed = on_closed,
+        .user = w,
+    };
+    int rc;
+
+    *w = (struct world){.is_closed = false};
+    assert_int_equal(pfl_loop_init(&w->loop), 0);
+    if (has_relay) {
+        conf.relay = (struct pfl_web_relay){"r:9910", ask, take, get_away, w};
+        conf.inventory = make_inventory("web-1");
+        if (conf.inventory == NULL)
+            return PFL_ENOMEM;
+    }
+    rc = pfl_web_open(&conf, &w->web);
+    if (rc != 0)
+        return rc;
+    pfl_web_get_link(w->web, text, sizeof(text));
+    assert_int_equal(sscanf(text, "http://127.0.0.1:%u%127s", &w->port, w->link), 2);
+    return 0;
+}
+
+static void close_world(struct world *w)
+{
+    if (w->web != NULL)
+        pfl_web_close(w->web);
+    w->web = NULL;
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&w->loop), 0);
+    pfl_closer_wait();
+    pfl_sweep_assert_no_leak();
+}
+
+/* The whole answer to one request, with the loop's turns between. */
+static const char *visit(struct world *w, const char *path)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)w->port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char request[512];
+    size_t len = 0;
+    ssize_t n = -1;
+    int size = snprintf(request, sizeof(request),
+                        "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nCookie: %s\r\n\r\n", path,
+                        w->port, w->cookie);
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(send(fd, request, (size_t)size, MSG_NOSIGNAL), size);
+    while (n != 0) {
+        uv_run(&w->loop, UV_RUN_NOWAIT);
+        pfl_web_step(w->web);
+        n = recv(fd, text + len, sizeof(text) - len - 1, MSG_DONTWAIT);
+        if (n < 0 && errno != EAGAIN)
+            break;
+        len += n > 0 ? (size_t)n : 0;
+    }
+    text[len] = '\0';
+    (void)close(fd);
+    return text;
+}
+
+/* The link becomes a cookie, unless memory is short. */
+static void enter(struct world *w)
+{
+    const char *field = strstr(visit(w, w->link), "Set-Cookie: ");
+
+    if (field != NULL)
+        (void)snprintf(w->cookie, sizeof(w->cookie), "%.*s", (int)strcspn(field + 12, ";"),
+                       field + 12);
+}
+
+static bool has(const char *page, const char *what)
+{
+    return strstr(page, what) != NULL;
+}
+
+/* ---- */
+
+static void pages_are_behind_the_link(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, true, 0), 0);
+    assert_true(has(visit(&w, "/hosts"), "HTTP/1.1 403 "));
+    assert_false(has(text, "web-1"));
+    enter(&w);
+    assert_true(has(text, "HTTP/1.1 200 "));
+    assert_true(has(text, "url=/hosts"));
+    assert_true(has(visit(&w, "/"), "Location: /hosts\r\n"));
+    assert_true(has(visit(&w, "/hosts"), "href=\"/host?name=web-1\""));
+    assert_true(has(text, "Content-Security-Policy: default-src 'none'"));
+    assert_true(has(text, "perfleet hosts --relay r<"));
+    assert_true(has(visit(&w, "/style.css"), "Content-Type: text/css"));
+    assert_true(has(visit(&w, "/none"), "HTTP/1.1 404 "));
+    assert_true(has(visit(&w, "/hosts?q=%zz"), "HTTP/1.1 400 "));
+    assert_true(has(visit(&w, "/host?name=web-9"), "HTTP/1.1 404 "));
+    assert_true(has(visit(&w, "/host?name=web-1"), "perfleet query --relay r --host web-1<"));
+    close_world(&w);
+}
+
+static void search_and_part_are_of_the_query(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, true, 0), 0);
+    enter(&w);
+    assert_true(has(visit(&w, "/hosts?q=role%3Dweb"), "1 to 1 of 1"));
+    assert_true(has(text, "value=\"role=web\""));
+    assert_true(has(visit(&w, "/hosts?q=db"), "None of 1 hosts matches"));
+    assert_true(has(visit(&w, "/hosts?state=up&page=99999999999999999999"), "None of 1 hosts"));
+    assert_true(has(visit(&w, "/hosts?part=1"), "id=\"list\""));
+    assert_false(has(text, "<!doctype"));
+    close_world(&w);
+}
+
+static void old_list_is_asked_for_and_a_lost_relay_is_said(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, true, 1), 0);
+    w.away = "it was <killed>";
+    enter(&w);
+    assert_true(has(visit(&w, "/hosts"), "The relay is away"));
+    assert_true(has(text, "it was &lt;killed&gt;"));
+    assert_true(has(text, "web-1"));
+    assert_int_equal(w.asked, 0);
+    w.away = NULL;
+    for (uint64_t since = uv_now(&w.loop); uv_now(&w.loop) - since < 2;)
+        uv_run(&w.loop, UV_RUN_NOWAIT);
+    assert_true(has(visit(&w, "/hosts"), "web-2"));
+    assert_false(has(text, "The relay is away"));
+    assert_int_equal(w.asked, 1);
+    close_world(&w);
+}
+
+static void host_that_does_not_answer_says_why(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
+    assert_true(has(visit(&w, "/hosts"), "failed"));
+    assert_true(has(text, "0 of all 1 answer"));
+    assert_true(has(visit(&w, "/host?name=one"), "is perfleetd running"));
+    close_world(&w);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    struct pfl_mem_stats stats;
+    bool has_failed = true;
+
+    (void)state;
+    for (uint64_t n = 1; has_failed; n++) {
+        struct world w;
+        int rc;
+
+        pfl_mem_fail_at(n);
+        rc = open_world(&w, n % 2 == 0, 0);
+        if (rc == 0) {
+            enter(&w);
+            (void)visit(&w, "/hosts");
+            (void)visit(&w, n % 2 == 0 ? "/host?name=web-1" : "/host?name=one");
+        }
+        pfl_mem_stats_get(&stats);
+        has_failed = stats.allocations >= n;
+        pfl_mem_fail_at(0);
+        close_world(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_are_behind_the_link),
+        cmocka_unit_test(search_and_part_are_of_the_query),
+        cmocka_unit_test(old_list_is_asked_for_and_a_lost_relay_is_said),
+        cmocka_unit_test(host_that_does_not_answer_says_why),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
