@@ -55,7 +55,6 @@ struct pfl_http_exchange {
     uv_timer_t timer;
     struct pfl_buf in;
     enum state state;
-    bool is_timer_closed;
     bool has_peer_ended;
     bool is_head_only;
     bool is_chunked;
@@ -79,12 +78,13 @@ static void free_port_if_gone(struct pfl_http_port *p)
     on_closed(user);
 }
 
-static void free_if_gone(struct pfl_http_exchange *x)
+static void on_timer_closed(uv_handle_t *handle)
 {
+    struct pfl_http_exchange *x = handle->data;
     struct pfl_http_port *p = x->port;
 
-    if (x->stream != NULL || !x->is_timer_closed || x->state == STATE_HANDLED || x->ops != NULL)
-        return;
+    if (x->ops != NULL)
+        x->ops->on_gone(x->user, x->is_whole);
     pfl_list_remove(&x->node);
     p->count--;
     pfl_buf_fini(&x->in);
@@ -93,16 +93,10 @@ static void free_if_gone(struct pfl_http_exchange *x)
     free_port_if_gone(p);
 }
 
-static void on_timer_closed(uv_handle_t *handle)
+/* The stream is closed, and the handler is done with it; it is freed from the loop. */
+static void free_later(struct pfl_http_exchange *x)
 {
-    struct pfl_http_exchange *x = handle->data;
-    const struct pfl_http_body_ops *ops = x->ops;
-
-    x->is_timer_closed = true;
-    x->ops = NULL;
-    if (ops != NULL)
-        ops->on_gone(x->user, x->is_whole);
-    free_if_gone(x);
+    uv_close((uv_handle_t *)&x->timer, on_timer_closed);
 }
 
 static void on_late(uv_timer_t *timer)
@@ -179,7 +173,7 @@ void pfl_http_exchange_answer(struct pfl_http_exchange *self, const struct pfl_h
 {
     self->state = STATE_SENT;
     if (self->stream == NULL) {
-        free_if_gone(self);
+        free_later(self);
         return;
     }
     if (send_head(self, answer, (int64_t)answer->body.len, answer->body) == 0)
@@ -193,7 +187,7 @@ int pfl_http_exchange_begin(struct pfl_http_exchange *self, const struct pfl_htt
 {
     if (self->stream == NULL) {
         self->state = STATE_SENT;
-        free_if_gone(self);
+        free_later(self);
         return PFL_ECLOSED;
     }
     self->state = STATE_SENDING;
@@ -329,7 +323,8 @@ static void on_stream_closed(void *user, int err)
 
     x->is_whole = err == 0 && x->state == STATE_SENT && x->has_peer_ended;
     x->stream = NULL;
-    uv_close((uv_handle_t *)&x->timer, on_timer_closed);
+    if (x->state != STATE_HANDLED)
+        free_later(x);
 }
 
 static const struct pfl_stream_ops stream_ops = {

@@ -8,6 +8,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Without it a browser asks for another one. */
+static void add_icon(struct pfl_html *h)
+{
+    pfl_html_open(h, "link");
+    pfl_html_attr(h, "rel", "icon");
+    pfl_html_href_page(h, "/icon.svg");
+    pfl_html_close(h);
+}
+
 static void add_head(struct pfl_html *h, const char *title, unsigned refresh_s)
 {
     pfl_html_begin(h);
@@ -26,10 +35,7 @@ static void add_head(struct pfl_html *h, const char *title, unsigned refresh_s)
     pfl_html_attr(h, "rel", "stylesheet");
     pfl_html_href_page(h, "/style.css");
     pfl_html_close(h);
-    pfl_html_open(h, "link");
-    pfl_html_attr(h, "rel", "icon");
-    pfl_html_href_page(h, "/icon.svg");
-    pfl_html_close(h);
+    add_icon(h);
     pfl_html_script(h, "/page.js");
     if (refresh_s != 0) {
         pfl_html_open(h, "noscript");
@@ -145,6 +151,7 @@ void pfl_layout_entered(struct pfl_html *h)
     pfl_html_attr(h, "charset", "utf-8");
     pfl_html_close(h);
     pfl_html_leaf(h, "title", "perfleet");
+    add_icon(h);
     pfl_html_refresh(h, 0, "/hosts");
     pfl_html_close(h);
     pfl_html_open(h, "body");

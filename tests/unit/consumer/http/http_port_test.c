@@ -129,7 +129,7 @@ static int open_world(struct world *w)
 
 static void close_world(struct world *w, bool is_open)
 {
-    if (is_open)
+    if (is_open && !w->is_closed)
         pfl_http_port_close(w->port);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_true(w->is_closed == is_open);
@@ -284,7 +284,7 @@ static void closed_port_waits_for_the_handler(void **state)
     assert_int_equal(pfl_http_exchange_begin(w.waiting, &(struct pfl_http_answer){.status = 200}, 0,
                                              &body_ops, &w),
                      PFL_ECLOSED);
-    assert_true(w.is_closed);
+    assert_false(w.is_closed); /* no callback from inside a call */
     (void)close(fd);
     close_world(&w, true);
 }
