@@ -351,11 +351,15 @@ static void set_spec(const struct pfl_host_row *row, struct pfl_host_spec *spec)
         pfl_host_spec_set_tunnel(spec, row->name);
 }
 
-static bool is_worth_asking(const struct pfl_web *w, const struct pfl_host_row *row)
+/* Of a list of `rows`. A role may have few new streams a minute, and each question is one. */
+static bool is_worth_asking(const struct pfl_web *w, const struct pfl_host_row *row, size_t rows)
 {
+    uint64_t pace_ms = (uint64_t)rows * PFL_WEB_PACE_MS;
+
     if (row->has_relay && !row->relay.is_connected)
         return false;
-    return row->facts == NULL || now_ms(w) - row->facts->asked_ms >= w->conf.fresh_ms;
+    return row->facts == NULL || now_ms(w) - row->facts->asked_ms >=
+                                     (pace_ms > w->conf.fresh_ms ? pace_ms : w->conf.fresh_ms);
 }
 
 /* The rows of the list that are old, or the page's host. */
@@ -375,7 +379,8 @@ static size_t choose_specs(struct visit *v)
     v->specs = pfl_mem_calloc(view.rows_len + 1, sizeof(*v->specs));
     for (size_t i = 0; v->specs != NULL && i < view.rows_len; i++) {
         pfl_host_rows_get_row(w->hosts, view.rows[i], &row);
-        if (v->is_host ? !row.has_relay || row.relay.is_connected : is_worth_asking(w, &row))
+        if (v->is_host ? !row.has_relay || row.relay.is_connected
+                       : is_worth_asking(w, &row, view.rows_len))
             set_spec(&row, &v->specs[len++]);
     }
     return len;

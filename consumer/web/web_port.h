@@ -9,6 +9,7 @@
 #define PFL_WEB_PORT           8040u
 #define PFL_WEB_MAX_QUESTIONS  8u    /* to hosts of pages, at once */
 #define PFL_WEB_FRESH_MS       5000u /* what is older is asked for again */
+#define PFL_WEB_PACE_MS        300u  /* so often one host of a list is asked, at most */
 #define PFL_WEB_PATIENCE_MS    150u  /* a list waits so long for its hosts */
 #define PFL_WEB_RELAY_WAIT_MS  1000u /* and so long for the relay's list, when that is old */
 #define PFL_WEB_PAGE_MAX_BYTES (4u << 20)

@@ -11,10 +11,13 @@ EVIL='<script>alert(1)</script>'
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
 pki operator keeper
+pki operator guest
 cat >"$WORK/policy.pbtx" <<END
 rule { name: "me" operator: "me" host: "*" }
 rule { name: "keeper" operator: "keeper" host: "*" role: "collectors" }
+rule { name: "guests" operator: "guest" host: "*" role: "guests" }
 role { name: "collectors" collect: true }
+role { name: "guests" method: "Query*" }
 END
 MEETING=(--policy "$WORK/policy.pbtx")
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
@@ -56,6 +59,34 @@ has_evil() { fleet query --host web1 | grep -q 'smb.<img src=x'; }
 check "so may those of a process and its data source" wait_for 20 has_evil
 check "the collector has traces" wait_for 120 has_traces
 
+# visit NAME PATH: with the cookie of the link that NAME.log has
+visit() {
+    python3 -B - "$(grep -o 'http://127[^" ]*' "$WORK/$1.log")" "$WORK/$1.cookie" "$2" <<'END'
+import http.client, os, sys, urllib.parse
+link, jar, path = sys.argv[1:]
+at = urllib.parse.urlsplit(link)
+def get(path, **fields):
+    c = http.client.HTTPConnection(at.hostname, at.port, timeout=60)
+    c.request("GET", path, headers=fields)
+    return c.getresponse()
+if not os.path.exists(jar):
+    answer = get(f"{at.path}?{at.query}")
+    open(jar, "w").write(answer.getheader("Set-Cookie").split(";")[0])
+print(get(path, Cookie=open(jar).read()).read().decode())
+END
+}
+start guest "$P" ui --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-guest.pem" \
+    --key "$WORK/pki/operator-guest.key" --port 0
+wait_for 20 grep -q '/enter?token=' "$WORK/guest.log"
+check "an operator without the right to traces sees why there are none" says 'the policy gives you no traces' \
+    visit guest '/host?name=web1'
+check "and the host" says 'com.example.load' visit guest '/host?name=web1'
+start nobody "$P" ui --relay "$RELAY" "${TLS_ME[@]}" --collector nobody --select role=web --port 0
+wait_for 20 grep -q '/enter?token=' "$WORK/nobody.log"
+check "a collector that is not there is said" says '<p class="bad">' visit nobody '/host?name=web1'
+check "a selection limits the hosts" says '1 to 1 of 1; 1 of all 1 are connected' visit nobody /hosts
+check "and is in the command line" says 'perfleet hosts .*--select role=web<' visit nobody /hosts
+check "others have no page" says 'There is no such host' visit nobody '/host?name=db1'
 start ui "$P" ui --relay "$RELAY" "${TLS_ME[@]}" --port 0
 UI=$STARTED
 check "it prints a link" wait_for 20 grep -q '/enter?token=' "$WORK/ui.log"
@@ -94,23 +125,8 @@ check "a signal ends it with 0" test $? -eq 0
 # ---- without a relay, and mistakes
 start local "$P" ui --host "one=unix:$WORK/db1/consumer.sock" --port 0 --json
 wait_for 20 grep -q '"link"' "$WORK/local.log"
-visit() { # visit PATH: with the cookie of the link
-    python3 -B - "$(grep -o 'http://127[^"]*' "$WORK/local.log")" "$WORK/cookie" "$1" <<'END'
-import http.client, os, sys, urllib.parse
-link, jar, path = sys.argv[1:]
-at = urllib.parse.urlsplit(link)
-def get(path, **fields):
-    c = http.client.HTTPConnection(at.hostname, at.port, timeout=60)
-    c.request("GET", path, headers=fields)
-    return c.getresponse()
-if not os.path.exists(jar):
-    answer = get(f"{at.path}?{at.query}")
-    open(jar, "w").write(answer.getheader("Set-Cookie").split(";")[0])
-print(get(path, Cookie=open(jar).read()).read().decode())
-END
-}
-check "a host that was named has a page, too" says 'com.example.load' visit '/host?name=one'
-check "and a row" says '1 to 1 of 1; 1 of all 1 answer' visit /hosts
+check "a host that was named has a page, too" says 'com.example.load' visit local '/host?name=one'
+check "and a row" says '1 to 1 of 1; 1 of all 1 answer' visit local /hosts
 PORT=$(grep -oE '127.0.0.1:[0-9]+' "$WORK/local.log" | cut -d: -f2)
 check "a port that is taken is said" exits_with $NOTHING "$P" ui --host "unix:$WORK/db1/consumer.sock" --port "$PORT"
 check "a port that is none is wrong usage" exits_with $USAGE "$P" ui --host local --port 70000
