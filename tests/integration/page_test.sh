@@ -127,6 +127,24 @@ start local "$P" ui --host "one=unix:$WORK/db1/consumer.sock" --port 0 --json
 wait_for 20 grep -q '"link"' "$WORK/local.log"
 check "a host that was named has a page, too" says 'com.example.load' visit local '/host?name=one'
 check "and a row" says '1 to 1 of 1; 1 of all 1 answer' visit local /hosts
+# Connections of another user, thousands of them, each repeated as soon as it ends.
+UI_CLIENT=(python3 -B "$ROOT/tests/support/ui_client.py")
+python3 -c 'import websockets' 2>/dev/null || UI_CLIENT[0]=/usr/bin/python3
+is_served() { # past the attacker of this log
+    wait_for 60 grep -q ready "$WORK/$1.log" || { cat "$WORK/$1.log"; return 1; }
+    for _ in 1 2 3 4 5; do says '1 of all 1 answer' visit local /hosts || return; done
+    is_alive "$STARTED"
+}
+if [ "$(id -u)" -eq 0 ]; then
+    start strangers "${UI_CLIENT[@]}" strangers "$(grep -oE '127.0.0.1:[0-9]+' "$WORK/local.log" | cut -d: -f2)" 400 65534
+    BEFORE=$SECONDS
+    check "another user with thousands of connections does not keep the browser out" is_served strangers
+    check "nor for long" test $((SECONDS - BEFORE)) -lt 60
+    kill "$STARTED"
+else
+    skip "another user with thousands of connections does not keep the browser out" "no root"
+    skip "nor for long" "no root"
+fi
 PORT=$(grep -oE '127.0.0.1:[0-9]+' "$WORK/local.log" | cut -d: -f2)
 check "a port that is taken is said" exits_with $NOTHING "$P" ui --host "unix:$WORK/db1/consumer.sock" --port "$PORT"
 check "a port that is none is wrong usage" exits_with $USAGE "$P" ui --host local --port 70000
