@@ -252,13 +252,37 @@ static bool is_match(const struct pfl_host_row *row, const char *search)
     return true;
 }
 
-static bool is_in_state(bool is_up, enum pfl_host_rows_state state)
+bool pfl_host_rows_is_problem(const struct pfl_host_row *row, int64_t now_s)
 {
-    return state == PFL_HOST_ROWS_ALL || is_up == (state == PFL_HOST_ROWS_UP);
+    const struct pfl_host_facts *f = row->facts;
+
+    if (f != NULL && (f->why[0] != '\0' || f->lost != 0))
+        return true;
+    if (!row->has_relay)
+        return false;
+    return !row->relay.is_connected ||
+           (row->relay.has_clock && row->relay.error_ns > PFL_HOST_ROWS_CLOCK_NS) ||
+           (row->relay.certificate_end_s != 0 &&
+            row->relay.certificate_end_s - now_s < PFL_HOST_ROWS_CERT_S);
 }
 
-static void search_from(const struct pfl_host_rows *l, const char *search,
-                        enum pfl_host_rows_state state, struct pfl_host_rows_view *view)
+static bool is_in_state(const struct pfl_host_row *row, bool is_up,
+                        const struct pfl_host_rows_query *query)
+{
+    switch (query->state) {
+    case PFL_HOST_ROWS_UP:
+        return is_up;
+    case PFL_HOST_ROWS_AWAY:
+        return !is_up;
+    case PFL_HOST_ROWS_PROBLEM:
+        return pfl_host_rows_is_problem(row, query->now_s);
+    default:
+        return true;
+    }
+}
+
+static void search_from(const struct pfl_host_rows *l, const struct pfl_host_rows_query *query,
+                        struct pfl_host_rows_view *view)
 {
     for (size_t i = 0; i < l->len; i++) {
         struct pfl_host_row row;
@@ -267,7 +291,7 @@ static void search_from(const struct pfl_host_rows *l, const char *search,
         pfl_host_rows_get_row(l, i, &row);
         is_up = pfl_host_rows_is_up(&row);
         view->up += is_up;
-        if (!is_in_state(is_up, state) || !is_match(&row, search))
+        if (!is_in_state(&row, is_up, query) || !is_match(&row, query->search))
             continue;
         if (view->found >= view->first && view->rows_len < PFL_HOST_ROWS_PAGE)
             view->rows[view->rows_len++] = i;
@@ -275,20 +299,19 @@ static void search_from(const struct pfl_host_rows *l, const char *search,
     }
 }
 
-void pfl_host_rows_search(const struct pfl_host_rows *self, const char *search,
-                          enum pfl_host_rows_state state, size_t page,
+void pfl_host_rows_search(const struct pfl_host_rows *self, const struct pfl_host_rows_query *query,
                           struct pfl_host_rows_view *ret_view)
 {
     size_t limit = self->len / PFL_HOST_ROWS_PAGE; /* the last page there can be */
     size_t found;
 
     *ret_view = (struct pfl_host_rows_view){.all = self->len};
-    ret_view->first = (page < limit ? page : limit) * PFL_HOST_ROWS_PAGE;
-    search_from(self, search, state, ret_view);
+    ret_view->first = (query->page < limit ? query->page : limit) * PFL_HOST_ROWS_PAGE;
+    search_from(self, query, ret_view);
     found = ret_view->found;
     if (ret_view->rows_len != 0 || found == 0)
         return;
     *ret_view = (struct pfl_host_rows_view){.all = self->len};
     ret_view->first = (found - 1) / PFL_HOST_ROWS_PAGE * PFL_HOST_ROWS_PAGE;
-    search_from(self, search, state, ret_view);
+    search_from(self, query, ret_view);
 }

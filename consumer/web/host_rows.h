@@ -12,6 +12,8 @@
 
 #define PFL_HOST_ROWS_PAGE       100u /* rows of a page */
 #define PFL_HOST_ROWS_SEARCH_MAX 256u
+#define PFL_HOST_ROWS_CLOCK_NS   1000000 /* as the doctor's */
+#define PFL_HOST_ROWS_CERT_S     (14 * 86400)
 
 struct pfl_host_rows;
 
@@ -32,8 +34,9 @@ struct pfl_host_row {
 
 enum pfl_host_rows_state {
     PFL_HOST_ROWS_ALL,
-    PFL_HOST_ROWS_UP,   /* connected, or it answers */
-    PFL_HOST_ROWS_AWAY, /* the others */
+    PFL_HOST_ROWS_UP,      /* connected, or it answers */
+    PFL_HOST_ROWS_AWAY,    /* the others */
+    PFL_HOST_ROWS_PROBLEM, /* with which something is wrong, as far as it is known */
 };
 
 /* What a page shows. */
@@ -56,12 +59,18 @@ PFL_MUST_USE int pfl_host_rows_give_inventory(struct pfl_host_rows *self,
 /* Hosts that were named; borrowed until free. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_host_rows_set_specs(struct pfl_host_rows *self,
                                          const struct pfl_host_spec *specs, size_t len);
+struct pfl_host_rows_query {
+    const char *search; /* words */
+    enum pfl_host_rows_state state;
+    size_t page;   /* from 0 on; one past the end is the last */
+    int64_t now_s; /* UNIX time, for certificates */
+};
+
 /*
  * Rows in which each word of `search` occurs: in the name, in a label "name=value", in a version,
- * in the address; letters count in any case. `page` begins with 0; one past the end is the last.
+ * in the address; letters count in any case.
  */
-void pfl_host_rows_search(const struct pfl_host_rows *self, const char *search,
-                          enum pfl_host_rows_state state, size_t page,
+void pfl_host_rows_search(const struct pfl_host_rows *self, const struct pfl_host_rows_query *query,
                           struct pfl_host_rows_view *ret_view);
 /* Borrowed until the next change. */
 void pfl_host_rows_get_row(const struct pfl_host_rows *self, size_t row,
@@ -69,6 +78,9 @@ void pfl_host_rows_get_row(const struct pfl_host_rows *self, size_t row,
 /* SIZE_MAX: there is none. */
 size_t pfl_host_rows_find(const struct pfl_host_rows *self, const char *name);
 bool pfl_host_rows_is_up(const struct pfl_host_row *row);
+/* It is away or failed, lost something, its clock is known to worse than PFL_HOST_ROWS_CLOCK_NS, or
+ * its certificate ends within PFL_HOST_ROWS_CERT_S. */
+bool pfl_host_rows_is_problem(const struct pfl_host_row *row, int64_t now_s);
 /* What a host answered; dropped if the host is not there any more, or without memory. */
 void pfl_host_rows_note(struct pfl_host_rows *self, const char *name,
                         const struct pfl_host_facts *facts);

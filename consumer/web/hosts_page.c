@@ -11,11 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#define CERT_WARN_S   (14 * 86400)
-#define CLOCK_WARN_NS 1000000 /* as the doctor's */
-#define LABELS_SHOWN  6u
+#define LABELS_SHOWN 6u
 
-static const char *const state_names[] = {"", "up", "away"};
+static const char *const state_names[] = {"", "up", "away", "problem"};
 
 const char *pfl_hosts_page_state_name(enum pfl_host_rows_state state)
 {
@@ -24,9 +22,10 @@ const char *pfl_hosts_page_state_name(enum pfl_host_rows_state state)
 
 enum pfl_host_rows_state pfl_hosts_page_state_parse(const char *name)
 {
-    if (strcmp(name, "up") == 0)
-        return PFL_HOST_ROWS_UP;
-    return strcmp(name, "away") == 0 ? PFL_HOST_ROWS_AWAY : PFL_HOST_ROWS_ALL;
+    for (size_t i = 0; i < sizeof(state_names) / sizeof(state_names[0]); i++)
+        if (strcmp(name, state_names[i]) == 0)
+            return (enum pfl_host_rows_state)i;
+    return PFL_HOST_ROWS_ALL;
 }
 
 /* ---- the search ---- */
@@ -68,6 +67,7 @@ static void add_search(const struct pfl_hosts_page *p, struct pfl_html *h)
     add_choice(h, PFL_HOST_ROWS_ALL, p->state, "any");
     add_choice(h, PFL_HOST_ROWS_UP, p->state, "up");
     add_choice(h, PFL_HOST_ROWS_AWAY, p->state, "away");
+    add_choice(h, PFL_HOST_ROWS_PROBLEM, p->state, "to look at");
     pfl_html_close(h);
     pfl_html_close(h);
     pfl_html_leaf(h, "button", "Search");
@@ -143,7 +143,7 @@ void pfl_hosts_page_add_clock(const struct pfl_inventory_host *relay, struct pfl
         return;
     }
     pfl_html_open(h, "span");
-    if (relay->error_ns > CLOCK_WARN_NS)
+    if (relay->error_ns > PFL_HOST_ROWS_CLOCK_NS)
         pfl_html_attr(h, "class", "warn");
     pfl_html_textf(h, "± %.*f ms", relay->error_ns < 10000000 ? 3 : 0,
                    (double)relay->error_ns / 1e6);
@@ -163,7 +163,7 @@ void pfl_hosts_page_add_certificate(int64_t end_s, int64_t now_s, struct pfl_htm
     if (gmtime_r(&time, &tm) != NULL)
         (void)strftime(day, sizeof(day), "%Y-%m-%d", &tm);
     pfl_html_open(h, "span");
-    if (end_s - now_s < CERT_WARN_S)
+    if (end_s - now_s < PFL_HOST_ROWS_CERT_S)
         pfl_html_attr(h, "class", end_s <= now_s ? "bad" : "warn");
     pfl_html_text(h, day);
     if (end_s <= now_s)

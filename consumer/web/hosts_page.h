@@ -15,7 +15,7 @@ struct pfl_hosts_page {
     int64_t now_s; /* UNIX time, for certificates */
 };
 
-/* "up", "away" or "". */
+/* "up", "away", "problem" or "". */
 const char *pfl_hosts_page_state_name(enum pfl_host_rows_state state);
 enum pfl_host_rows_state pfl_hosts_page_state_parse(const char *name);
 void pfl_hosts_page_write(const struct pfl_hosts_page *page, const struct pfl_layout *layout,

@@ -203,6 +203,14 @@ static struct pfl_layout lay_out(const struct pfl_web *w, const char *title)
 
 /* ---- the list of hosts ---- */
 
+static void search_rows(const struct visit *v, struct pfl_host_rows_view *ret_view)
+{
+    const struct pfl_host_rows_query query = {
+        .search = v->search, .state = v->filter, .page = v->page, .now_s = (int64_t)time(NULL)};
+
+    pfl_host_rows_search(v->web->hosts, &query, ret_view);
+}
+
 static void answer_list(struct visit *v)
 {
     struct pfl_web *w = v->web;
@@ -217,8 +225,10 @@ static void answer_list(struct visit *v)
                                   .now_s = (int64_t)time(NULL)};
     struct pfl_html h;
 
-    pfl_host_rows_search(w->hosts, v->search, v->filter, v->page, &view);
+    search_rows(v, &view);
     pfl_command_line_begin(&command, "hosts");
+    if (v->filter == PFL_HOST_ROWS_PROBLEM)
+        pfl_command_line_word(&command, "--problems");
     pfl_command_line_quoted(&command, w->conf.options);
     pfl_command_line_quoted(&command, w->conf.targets);
     layout.command = &command;
@@ -374,7 +384,7 @@ static size_t choose_specs(struct visit *v)
         view.rows[0] = pfl_host_rows_find(w->hosts, v->name);
         view.rows_len = view.rows[0] != SIZE_MAX;
     } else {
-        pfl_host_rows_search(w->hosts, v->search, v->filter, v->page, &view);
+        search_rows(v, &view);
     }
     v->specs = pfl_mem_calloc(view.rows_len + 1, sizeof(*v->specs));
     for (size_t i = 0; v->specs != NULL && i < view.rows_len; i++) {

@@ -149,7 +149,7 @@ static int write_list(const struct pages *p, struct pfl_html *h)
     struct pfl_hosts_page page = {
         .list = p->hosts, .view = &view, .search = evil, .has_relay = true, .now_s = NOW_S};
 
-    pfl_host_rows_search(p->hosts, "", PFL_HOST_ROWS_ALL, 0, &view);
+    pfl_host_rows_search(p->hosts, &(struct pfl_host_rows_query){.search = ""}, &view);
     pfl_hosts_page_write(&page, &p->layout, h);
     return h->rc;
 }

@@ -46,12 +46,21 @@ static struct pfl_host_rows *make_list(size_t count)
     return list;
 }
 
+static void look_for(const struct pfl_host_rows *list, const char *search,
+                     enum pfl_host_rows_state in, size_t page, struct pfl_host_rows_view *ret_view)
+{
+    pfl_host_rows_search(list,
+                         &(struct pfl_host_rows_query){
+                             .search = search, .state = in, .page = page, .now_s = 1800000000},
+                         ret_view);
+}
+
 static size_t found(const struct pfl_host_rows *list, const char *search,
                     enum pfl_host_rows_state in)
 {
     struct pfl_host_rows_view view;
 
-    pfl_host_rows_search(list, search, in, 0, &view);
+    look_for(list, search, in, 0, &view);
     return view.found;
 }
 
@@ -79,18 +88,18 @@ static void page_past_the_end_is_the_last(void **state)
     struct pfl_host_rows_view view;
 
     (void)state;
-    pfl_host_rows_search(list, "", PFL_HOST_ROWS_ALL, 1, &view);
+    look_for(list, "", PFL_HOST_ROWS_ALL, 1, &view);
     assert_int_equal(view.first, 100);
     assert_int_equal(view.rows_len, 100);
     assert_int_equal(view.found, 250);
     assert_int_equal(view.up, 166);
-    pfl_host_rows_search(list, "", PFL_HOST_ROWS_ALL, SIZE_MAX, &view);
+    look_for(list, "", PFL_HOST_ROWS_ALL, SIZE_MAX, &view);
     assert_int_equal(view.first, 200);
     assert_int_equal(view.rows_len, 50);
-    pfl_host_rows_search(list, "zone=a", PFL_HOST_ROWS_ALL, 2, &view);
+    look_for(list, "zone=a", PFL_HOST_ROWS_ALL, 2, &view);
     assert_int_equal(view.first, 100);
     assert_int_equal(view.rows_len, 25);
-    pfl_host_rows_search(list, "nothing", PFL_HOST_ROWS_ALL, 2, &view);
+    look_for(list, "nothing", PFL_HOST_ROWS_ALL, 2, &view);
     assert_int_equal(view.rows_len, 0);
     pfl_host_rows_free(list);
 }
@@ -159,6 +168,38 @@ static void named_hosts_are_up_when_they_answered(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void host_with_which_something_is_wrong_is_a_problem(void **state)
+{
+    static const char body[] =
+        "{\"hosts\": [{\"name\": \"away\", \"is_connected\": false},"
+        "{\"name\": \"clock\", \"is_connected\": true, \"clock\": {\"offset_ns\": 0, \"error_ns\": "
+        "1000001}},"
+        "{\"name\": \"ends\", \"is_connected\": true, \"certificate_end_s\": 1801209599},"
+        "{\"name\": \"failed\", \"is_connected\": true}, {\"name\": \"lossy\", \"is_connected\": "
+        "true},"
+        "{\"name\": \"well\", \"is_connected\": true, \"certificate_end_s\": 1801209600, "
+        "\"clock\": "
+        "{\"offset_ns\": 0, \"error_ns\": 1000000}}]}";
+    struct pfl_host_facts facts = {.why = ""};
+    struct pfl_inventory *inventory = NULL;
+    struct pfl_host_rows *list = NULL;
+
+    (void)state;
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(body, strlen(body)), &inventory), 0);
+    assert_int_equal(pfl_host_rows_new(&(struct pfl_host_rows_conf){.selection = NULL}, &list), 0);
+    assert_int_equal(pfl_host_rows_give_inventory(list, inventory), 0);
+    assert_int_equal(found(list, "", PFL_HOST_ROWS_PROBLEM), 3);
+    pfl_host_rows_note(list, "well", &facts);
+    facts.lost = 1;
+    pfl_host_rows_note(list, "lossy", &facts);
+    (void)snprintf(facts.why, sizeof(facts.why), "no answer");
+    pfl_host_rows_note(list, "failed", &facts);
+    assert_int_equal(found(list, "", PFL_HOST_ROWS_PROBLEM), 5);
+    assert_int_equal(found(list, "well", PFL_HOST_ROWS_PROBLEM), 0);
+    pfl_host_rows_free(list);
+    pfl_sweep_assert_no_leak();
+}
+
 static double seconds(void)
 {
     struct timespec now;
@@ -222,6 +263,7 @@ int main(void)
         cmocka_unit_test(what_is_known_of_a_host_stays_when_others_come_and_leave),
         cmocka_unit_test(selection_and_names_limit_the_hosts),
         cmocka_unit_test(named_hosts_are_up_when_they_answered),
+        cmocka_unit_test(host_with_which_something_is_wrong_is_a_problem),
         cmocka_unit_test(ten_thousand_hosts_are_searched_at_once),
         cmocka_unit_test(every_allocation_may_fail),
     };

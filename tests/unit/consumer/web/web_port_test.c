@@ -213,6 +213,8 @@ static void search_and_part_are_of_the_query(void **state)
     assert_true(has(text, "value=\"role=web\""));
     assert_true(has(visit(&w, "/hosts?q=db"), "None of 1 hosts matches"));
     assert_true(has(visit(&w, "/hosts?state=up&page=99999999999999999999"), "None of 1 hosts"));
+    assert_true(has(visit(&w, "/hosts?state=problem"), "1 to 1 of 1"));
+    assert_true(has(text, "perfleet hosts --problems --relay r<"));
     assert_true(has(visit(&w, "/hosts?part=1"), "id=\"list\""));
     assert_false(has(text, "<!doctype"));
     close_world(&w);
