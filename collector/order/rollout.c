@@ -72,7 +72,8 @@ struct pfl_rollout {
     struct pfl_known_orders orders;
     struct pfl_host_map hosts; /* owned; a list for each place */
     unsigned turns_max;
-    unsigned slow; /* of those in their turns */
+    unsigned slow;  /* of those in their turns */
+    unsigned relay; /* that had the last turn */
     uint64_t ends[PFL_ROLLOUT_LEASED + 1];
 };
 
@@ -112,11 +113,21 @@ static void forget(struct pfl_rollout *r, struct pfl_rollout_host *host)
     free_host(host);
 }
 
-static int add(struct pfl_rollout *r, const char *name, struct pfl_rollout_host **ret_host)
+static int add(struct pfl_rollout *r, const struct pfl_rollout_state *state,
+               struct pfl_rollout_host **ret_host)
 {
     struct pfl_rollout_host *host = pfl_mem_zalloc(sizeof(*host));
-    int rc = host != NULL ? pfl_host_map_add(&r->hosts, name, &host->entry) : PFL_ENOMEM;
+    int rc = host != NULL ? pfl_host_map_add(&r->hosts, state->name, &host->entry) : PFL_ENOMEM;
 
+    if (rc == PFL_ELIMIT) {
+        struct pfl_host_entry *excess =
+            pfl_host_map_find_excess(&r->hosts, state->relay, PLACE_TURN);
+
+        if (excess != NULL) {
+            forget(r, host_of(excess));
+            rc = pfl_host_map_add(&r->hosts, state->name, &host->entry);
+        }
+    }
     if (rc != 0) {
         pfl_mem_free(host);
         return rc;
@@ -174,7 +185,7 @@ static int set_labels(struct pfl_rollout_host *host, const struct pfl_rollout_st
 /* At that relay no more. */
 static void leave(struct pfl_rollout *r, struct pfl_rollout_host *host, unsigned relay)
 {
-    host->entry.relays &= ~(1u << relay);
+    pfl_host_map_set_relays(&r->hosts, &host->entry, host->entry.relays & ~(1u << relay));
     if (host->entry.relays == 0 && host->entry.list != PLACE_TURN)
         forget(r, host);
 }
@@ -183,7 +194,7 @@ static void come(struct pfl_rollout *r, struct pfl_rollout_host *host, unsigned 
 {
     bool is_new = host->entry.relays == 0;
 
-    host->entry.relays |= 1u << relay;
+    pfl_host_map_set_relays(&r->hosts, &host->entry, host->entry.relays | 1u << relay);
     if (!is_new)
         return;
     host->is_asked = false;
@@ -224,7 +235,7 @@ int pfl_rollout_set_host(struct pfl_rollout *self, const struct pfl_rollout_stat
     if (host == NULL && !state->is_connected)
         return 0;
     if (host == NULL)
-        rc = add(self, state->name, &host);
+        rc = add(self, state, &host);
     if (rc != 0)
         return rc;
     if (!state->is_connected) {
@@ -586,12 +597,13 @@ static bool may_take_slow(const struct pfl_rollout *r)
     return r->slow < (r->turns_max + 1) / 2;
 }
 
-static struct pfl_rollout_host *get_first(const struct pfl_rollout *r)
+/* `relay` is that which had the last turn, then that of this one. */
+static struct pfl_rollout_host *get_next(const struct pfl_rollout *r, unsigned *relay)
 {
-    struct pfl_host_entry *entry = pfl_host_map_get_first(&r->hosts, PLACE_READY);
+    struct pfl_host_entry *entry = pfl_host_map_get_next(&r->hosts, PLACE_READY, relay);
 
     if (entry == NULL && may_take_slow(r))
-        entry = pfl_host_map_get_first(&r->hosts, PLACE_LATER);
+        entry = pfl_host_map_get_next(&r->hosts, PLACE_LATER, relay);
     return host_of(entry);
 }
 
@@ -615,7 +627,7 @@ struct pfl_rollout_host *pfl_rollout_take(struct pfl_rollout *self,
     if (self->hosts.counts[PLACE_TURN] == self->turns_max)
         return NULL;
     for (unsigned i = 0; i < PFL_ROLLOUT_CHECKS_MAX; i++) {
-        struct pfl_rollout_host *host = get_first(self);
+        struct pfl_rollout_host *host = get_next(self, &self->relay);
 
         if (host == NULL)
             return NULL;
@@ -700,10 +712,11 @@ uint64_t pfl_rollout_get_next_ms(const struct pfl_rollout *self)
 {
     static const enum place places[] = {PLACE_WAITING, PLACE_LEASED, PLACE_IDLE};
     uint64_t next_ms = UINT64_MAX;
+    unsigned relay = self->relay;
 
     if (self->hosts.counts[PLACE_TURN] == self->turns_max)
         return next_ms; /* the end of a turn comes first */
-    if (get_first(self) != NULL)
+    if (get_next(self, &relay) != NULL)
         return 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         uint64_t due_ms = pfl_host_map_get_due_ms(&self->hosts, places[i]);

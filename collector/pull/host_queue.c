@@ -36,6 +36,7 @@ struct pfl_queued_host {
     bool is_stuck;               /* waits after PFL_VISIT_STUCK: a change ends the wait */
     bool is_leased;              /* waits after PFL_VISIT_LEASED */
     bool is_slow;                /* in its last visit */
+    unsigned relay;              /* whose turn its visit is */
     uint64_t segments;
     uint64_t bytes;
     struct pfl_backoff backoff;
@@ -44,7 +45,8 @@ struct pfl_queued_host {
 struct pfl_host_queue {
     struct pfl_host_map hosts; /* owned; a list for each place */
     unsigned visits_max;
-    unsigned slow; /* of the visited ones */
+    unsigned slow;  /* of the visited ones */
+    unsigned relay; /* that had the last turn */
 };
 
 static struct pfl_queued_host *host_of(struct pfl_host_entry *entry)
@@ -60,6 +62,7 @@ int pfl_host_queue_new(unsigned visits_max, struct pfl_host_queue **ret_queue)
     if (t == NULL)
         return PFL_ENOMEM;
     t->visits_max = visits_max;
+    t->relay = PFL_HOST_MAP_RELAYS - 1;
     pfl_host_map_init(&t->hosts);
     *ret_queue = t;
     return 0;
@@ -90,12 +93,21 @@ static void move(struct pfl_host_queue *t, struct pfl_queued_host *host, enum pl
     pfl_host_map_move(&t->hosts, &host->entry, place);
 }
 
-static int add(struct pfl_host_queue *t, const char *name, uint64_t now_ms,
+static int add(struct pfl_host_queue *t, const struct pfl_queued_host_state *state, uint64_t now_ms,
                struct pfl_queued_host **ret_host)
 {
     struct pfl_queued_host *host = pfl_mem_zalloc(sizeof(*host));
-    int rc = host != NULL ? pfl_host_map_add(&t->hosts, name, &host->entry) : PFL_ENOMEM;
+    int rc = host != NULL ? pfl_host_map_add(&t->hosts, state->name, &host->entry) : PFL_ENOMEM;
 
+    if (rc == PFL_ELIMIT) {
+        struct pfl_host_entry *excess =
+            pfl_host_map_find_excess(&t->hosts, state->relay, PLACE_VISITED);
+
+        if (excess != NULL) {
+            forget(t, host_of(excess));
+            rc = pfl_host_map_add(&t->hosts, state->name, &host->entry);
+        }
+    }
     if (rc != 0) {
         pfl_mem_free(host);
         return rc;
@@ -135,16 +147,16 @@ int pfl_host_queue_set(struct pfl_host_queue *self, const struct pfl_queued_host
     if (host == NULL && !state->is_connected)
         return 0;
     if (host == NULL)
-        rc = add(self, state->name, now_ms, &host);
+        rc = add(self, state, now_ms, &host);
     if (rc != 0)
         return rc;
     if (!state->is_connected) {
-        host->entry.relays &= ~bit;
+        pfl_host_map_set_relays(&self->hosts, &host->entry, host->entry.relays & ~bit);
         consider(self, host);
         return 0;
     }
     is_changed = host->segments != state->segments || host->bytes != state->bytes;
-    host->entry.relays |= bit;
+    pfl_host_map_set_relays(&self->hosts, &host->entry, host->entry.relays | bit);
     host->is_changed = host->is_changed || is_changed;
     host->segments = state->segments;
     host->bytes = state->bytes;
@@ -163,7 +175,8 @@ void pfl_host_queue_forget_relay(struct pfl_host_queue *self, unsigned relay)
         PFL_LIST_EACH_SAFE (it, tmp, &self->hosts.lists[i]) {
             struct pfl_queued_host *host = host_of(pfl_host_entry_of(it));
 
-            host->entry.relays &= ~(1u << relay);
+            pfl_host_map_set_relays(&self->hosts, &host->entry,
+                                    host->entry.relays & ~(1u << relay));
             consider(self, host);
         }
     }
@@ -203,11 +216,14 @@ struct pfl_queued_host *pfl_host_queue_take(struct pfl_host_queue *self, uint64_
 
     wake_due(self, PLACE_WAITING, now_ms);
     wake_due(self, PLACE_IDLE, now_ms);
-    host = host_of(pfl_host_map_get_first(&self->hosts, PLACE_READY));
-    if (host == NULL && may_take_slow(self))
-        host = host_of(pfl_host_map_get_first(&self->hosts, PLACE_LATER));
-    if (host == NULL || self->hosts.counts[PLACE_VISITED] == self->visits_max)
+    if (self->hosts.counts[PLACE_VISITED] == self->visits_max)
         return NULL;
+    host = host_of(pfl_host_map_get_next(&self->hosts, PLACE_READY, &self->relay));
+    if (host == NULL && may_take_slow(self))
+        host = host_of(pfl_host_map_get_next(&self->hosts, PLACE_LATER, &self->relay));
+    if (host == NULL)
+        return NULL;
+    host->relay = self->relay;
     self->slow += host->is_slow;
     move(self, host, PLACE_VISITED);
     host->is_changed = false;
@@ -290,6 +306,11 @@ uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self)
 const char *pfl_queued_host_get_name(const struct pfl_queued_host *host)
 {
     return host->entry.name;
+}
+
+unsigned pfl_queued_host_get_turn(const struct pfl_queued_host *host)
+{
+    return host->relay;
 }
 
 unsigned pfl_queued_host_get_relay(const struct pfl_queued_host *host, unsigned after)

@@ -69,6 +69,9 @@ bool pfl_host_queue_is_wanted(const struct pfl_host_queue *self, const struct pf
 uint64_t pfl_host_queue_get_next_ms(const struct pfl_host_queue *self);
 
 const char *pfl_queued_host_get_name(const struct pfl_queued_host *host);
+/* The relay whose turn the visit is: relays take turns, so that none of them has all visits, by
+ * hosts of its own or by those of another. */
+unsigned pfl_queued_host_get_turn(const struct pfl_queued_host *host);
 /* A relay that has the host, after relay `after` in a circle; PFL_HOST_MAP_RELAYS: none has.
  */
 unsigned pfl_queued_host_get_relay(const struct pfl_queued_host *host, unsigned after);

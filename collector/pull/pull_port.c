@@ -22,6 +22,7 @@
 #include "base/ulid.h"
 #include "collector/describe/description.h"
 #include "collector/pull/reservation.h"
+#include "collector/relay/host_map.h"
 #include "collector/relay/host_timeout.h"
 #include "proto/tunnel/identity.h"
 #include "proto/unpack.h"
@@ -586,7 +587,7 @@ static int begin_visit(struct slot *s, struct pfl_queued_host *host)
         return rc;
     }
     s->host = host;
-    s->relay = PFL_RELAYS_MAX - 1;
+    s->relay = (pfl_queued_host_get_turn(host) + PFL_HOST_MAP_RELAYS - 1) % PFL_HOST_MAP_RELAYS;
     s->tries = 0;
     s->request_id = 0;
     s->pace = (struct pfl_host_timeout){.bytes = 0};

@@ -42,6 +42,36 @@ int pfl_host_map_add(struct pfl_host_map *self, const char *name, struct pfl_hos
     return 0;
 }
 
+void pfl_host_map_set_relays(struct pfl_host_map *self, struct pfl_host_entry *entry,
+                             unsigned relays)
+{
+    for (unsigned i = 0; i < PFL_HOST_MAP_RELAYS; i++) {
+        self->of_relay[i] -= entry->relays >> i & 1u;
+        self->of_relay[i] += relays >> i & 1u;
+    }
+    entry->relays = relays;
+}
+
+struct pfl_host_entry *pfl_host_map_find_excess(const struct pfl_host_map *self, unsigned relay,
+                                                unsigned busy)
+{
+    unsigned most = relay;
+
+    for (unsigned i = 0; i < PFL_HOST_MAP_RELAYS; i++)
+        most = self->of_relay[i] > self->of_relay[most] ? i : most;
+    if (self->of_relay[most] <= self->of_relay[relay] + 1)
+        return NULL;
+    for (unsigned i = 0; i < PFL_HOST_MAP_LISTS; i++) {
+        struct pfl_list *it;
+
+        for (it = self->lists[i].prev; i != busy && it != &self->lists[i]; it = it->prev) {
+            if (pfl_host_entry_of(it)->relays == 1u << most)
+                return pfl_host_entry_of(it);
+        }
+    }
+    return NULL;
+}
+
 void pfl_host_map_remove(struct pfl_host_map *self, struct pfl_host_entry *entry)
 {
     struct pfl_host_entry **at = &self->buckets[pfl_hash_str(entry->name) % PFL_HOST_MAP_BUCKETS];
@@ -49,6 +79,7 @@ void pfl_host_map_remove(struct pfl_host_map *self, struct pfl_host_entry *entry
     while (*at != entry)
         at = &(*at)->chain;
     *at = entry->chain;
+    pfl_host_map_set_relays(self, entry, 0);
     pfl_list_remove(&entry->node);
     self->counts[entry->list]--;
     self->len--;
@@ -66,6 +97,35 @@ void pfl_host_map_move(struct pfl_host_map *self, struct pfl_host_entry *entry, 
 struct pfl_host_entry *pfl_host_map_get_first(const struct pfl_host_map *self, unsigned list)
 {
     return self->counts[list] == 0 ? NULL : pfl_host_entry_of(self->lists[list].next);
+}
+
+static struct pfl_host_entry *get_first_of(const struct pfl_host_map *m, unsigned list,
+                                           unsigned relay)
+{
+    struct pfl_list *it;
+
+    if (m->of_relay[relay] == 0)
+        return NULL;
+    PFL_LIST_EACH (it, &m->lists[list]) {
+        if ((pfl_host_entry_of(it)->relays >> relay & 1u) != 0)
+            return pfl_host_entry_of(it);
+    }
+    return NULL;
+}
+
+struct pfl_host_entry *pfl_host_map_get_next(const struct pfl_host_map *self, unsigned list,
+                                             unsigned *relay)
+{
+    for (unsigned i = 1; self->counts[list] != 0 && i <= PFL_HOST_MAP_RELAYS; i++) {
+        unsigned next = (*relay + i) % PFL_HOST_MAP_RELAYS;
+        struct pfl_host_entry *entry = get_first_of(self, list, next);
+
+        if (entry == NULL)
+            continue;
+        *relay = next;
+        return entry;
+    }
+    return NULL;
 }
 
 struct pfl_host_entry *pfl_host_map_get_any(const struct pfl_host_map *self)

@@ -23,7 +23,7 @@ struct pfl_host_entry {
     struct pfl_list node;         /* of its list */
     struct pfl_host_entry *chain; /* of its bucket */
     unsigned list;
-    unsigned relays; /* a bit for each that has it connected */
+    unsigned relays; /* a bit for each that has it connected: pfl_host_map_set_relays */
     uint64_t due_ms; /* the owner's; of a host that waits in its list */
     char name[PFL_IDENTITY_NAME_BYTES];
 };
@@ -32,6 +32,7 @@ struct pfl_host_map {
     struct pfl_host_entry *buckets[PFL_HOST_MAP_BUCKETS]; /* borrowed until they are removed */
     struct pfl_list lists[PFL_HOST_MAP_LISTS];
     unsigned counts[PFL_HOST_MAP_LISTS];
+    unsigned of_relay[PFL_HOST_MAP_RELAYS]; /* hosts that each has */
     unsigned len;
 };
 
@@ -43,10 +44,20 @@ struct pfl_host_entry *pfl_host_map_find(const struct pfl_host_map *self, const 
 PFL_MUST_USE int pfl_host_map_add(struct pfl_host_map *self, const char *name,
                                   struct pfl_host_entry *entry);
 void pfl_host_map_remove(struct pfl_host_map *self, struct pfl_host_entry *entry);
+void pfl_host_map_set_relays(struct pfl_host_map *self, struct pfl_host_entry *entry,
+                             unsigned relays);
+/* In a full map the host to remove for a new one of this relay: one that only the relay with
+ * most hosts has, and that is not in list `busy`. NULL: no relay has more than this one. */
+struct pfl_host_entry *pfl_host_map_find_excess(const struct pfl_host_map *self, unsigned relay,
+                                                unsigned busy);
 /* To the end of the list, also of its own. */
 void pfl_host_map_move(struct pfl_host_map *self, struct pfl_host_entry *entry, unsigned list);
 /* The first of the list; any of the map. NULL: none. */
 struct pfl_host_entry *pfl_host_map_get_first(const struct pfl_host_map *self, unsigned list);
+/* The first that the next relay after `*relay`, in a circle, has there; `*relay` is that relay
+ * then. So relays take turns, however many hosts one names. NULL: none. */
+struct pfl_host_entry *pfl_host_map_get_next(const struct pfl_host_map *self, unsigned list,
+                                             unsigned *relay);
 struct pfl_host_entry *pfl_host_map_get_any(const struct pfl_host_map *self);
 /* The least due_ms in the list; UINT64_MAX: it is empty. */
 uint64_t pfl_host_map_get_due_ms(const struct pfl_host_map *self, unsigned list);

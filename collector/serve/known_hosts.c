@@ -63,18 +63,20 @@ static void set_relays(struct pfl_known_hosts *k, struct host *h, unsigned relay
 {
     if ((h->entry.relays != 0) != (relays != 0))
         pfl_host_map_move(&k->hosts, &h->entry, relays != 0 ? PLACE_CONNECTED : PLACE_LEFT);
-    h->entry.relays = relays;
+    pfl_host_map_set_relays(&k->hosts, &h->entry, relays);
 }
 
-static int add(struct pfl_known_hosts *k, const char *name, struct host **ret_host)
+static int add(struct pfl_known_hosts *k, const struct pfl_known_host *host, struct host **ret_host)
 {
-    struct host *first_left = host_of(pfl_host_map_get_first(&k->hosts, PLACE_LEFT));
+    struct pfl_host_entry *leaves = pfl_host_map_get_first(&k->hosts, PLACE_LEFT);
     struct host *h = pfl_mem_zalloc(sizeof(*h));
-    int rc = h != NULL ? pfl_host_map_add(&k->hosts, name, &h->entry) : PFL_ENOMEM;
+    int rc = h != NULL ? pfl_host_map_add(&k->hosts, host->name, &h->entry) : PFL_ENOMEM;
 
-    if (rc == PFL_ELIMIT && first_left != NULL) {
-        forget(k, first_left);
-        rc = pfl_host_map_add(&k->hosts, name, &h->entry);
+    if (rc == PFL_ELIMIT && leaves == NULL && host->is_connected)
+        leaves = pfl_host_map_find_excess(&k->hosts, host->relay, PFL_HOST_MAP_LISTS);
+    if (rc == PFL_ELIMIT && leaves != NULL) {
+        forget(k, host_of(leaves));
+        rc = pfl_host_map_add(&k->hosts, host->name, &h->entry);
     }
     if (rc != 0) {
         pfl_mem_free(h);
@@ -103,7 +105,7 @@ int pfl_known_hosts_set(struct pfl_known_hosts *self, const struct pfl_known_hos
     pfl_buf_init(&labels, LABELS_MAX_BYTES);
     rc = pack(host, &labels);
     if (rc == 0 && h == NULL)
-        rc = add(self, host->name, &h);
+        rc = add(self, host, &h);
     if (rc != 0) {
         pfl_buf_fini(&labels);
         return rc;

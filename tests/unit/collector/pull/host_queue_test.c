@@ -129,6 +129,41 @@ static void slow_hosts_come_later_and_have_half_of_the_visits(void **state)
     pfl_host_queue_give(queue, slow[2], PFL_VISIT_DRAINED, 0, 0);
 }
 
+static int set_at(const char *name, unsigned relay)
+{
+    struct pfl_queued_host_state s = {
+        .name = name, .relay = relay, .is_connected = true, .segments = 1, .bytes = 1};
+
+    return pfl_host_queue_set(queue, &s, 0);
+}
+
+/* Relay 0 names as many hosts as there may be, and says that it has relay 1's, too. */
+static void a_relay_that_lies_keeps_no_host_of_another_from_its_visits(void **state)
+{
+    struct pfl_queued_host *host;
+    unsigned turns = 0;
+    char name[16];
+
+    (void)state;
+    for (unsigned i = 0; i < PFL_HOST_MAP_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "h%u", i);
+        assert_int_equal(set_at(name, 0), 0);
+    }
+    assert_int_equal(set_at("one-more", 0), PFL_ELIMIT);
+    assert_int_equal(set_at("good", 1), 0);
+    assert_int_equal(set_at("good", 0), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        host = pfl_host_queue_take(queue, 0);
+        assert_non_null(host);
+        if (strcmp(pfl_queued_host_get_name(host), "good") == 0) {
+            assert_int_equal(pfl_queued_host_get_turn(host), 1);
+            turns++;
+        }
+        pfl_host_queue_give(queue, host, PFL_VISIT_MORE, 0, 0);
+    }
+    assert_int_equal(turns, 2);
+}
+
 static void hosts_take_turns_and_visits_are_bounded(void **state)
 {
     struct pfl_queued_host *a;
@@ -339,6 +374,8 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_relay_that_lies_keeps_no_host_of_another_from_its_visits,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(hosts_take_turns_and_visits_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(slow_hosts_come_later_and_have_half_of_the_visits, setup,
                                         teardown),

@@ -132,6 +132,41 @@ static void a_full_map_refuses_a_host_until_one_is_removed(void **state)
     pfl_mem_free(all);
 }
 
+static void relays_take_turns_in_a_list(void **state)
+{
+    unsigned relay = PFL_HOST_MAP_RELAYS - 1;
+
+    (void)state;
+    assert_null(pfl_host_map_get_next(&map, 0, &relay));
+    pfl_host_map_set_relays(&map, &entries[0], 1u << 2);
+    pfl_host_map_set_relays(&map, &entries[1], 1u << 2);
+    pfl_host_map_set_relays(&map, &entries[2], 1u << 2 | 1u << 5);
+    assert_ptr_equal(pfl_host_map_get_next(&map, 0, &relay), &entries[0]);
+    assert_int_equal(relay, 2);
+    assert_ptr_equal(pfl_host_map_get_next(&map, 0, &relay), &entries[2]);
+    assert_int_equal(relay, 5);
+    assert_ptr_equal(pfl_host_map_get_next(&map, 0, &relay), &entries[0]);
+    assert_int_equal(relay, 2);
+    pfl_host_map_remove(&map, &entries[2]);
+    assert_ptr_equal(pfl_host_map_get_next(&map, 0, &relay), &entries[0]);
+    assert_int_equal(relay, 2);
+    assert_null(pfl_host_map_get_next(&map, 1, &relay));
+}
+
+static void of_two_relays_the_one_with_more_gives_way(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        pfl_host_map_set_relays(&map, &entries[i], 1u << 2);
+    assert_null(pfl_host_map_find_excess(&map, 2, PFL_HOST_MAP_LISTS));
+    assert_ptr_equal(pfl_host_map_find_excess(&map, 5, PFL_HOST_MAP_LISTS), &entries[2]);
+    assert_null(pfl_host_map_find_excess(&map, 5, 0));             /* all are busy */
+    pfl_host_map_set_relays(&map, &entries[2], 1u << 2 | 1u << 5); /* the other one has it, too */
+    assert_ptr_equal(pfl_host_map_find_excess(&map, 5, PFL_HOST_MAP_LISTS), &entries[1]);
+    pfl_host_map_remove(&map, &entries[1]);
+    assert_null(pfl_host_map_find_excess(&map, 5, PFL_HOST_MAP_LISTS)); /* not enough more */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +175,8 @@ int main(void)
         cmocka_unit_test_setup(any_host_is_given_until_the_map_is_empty, set_up),
         cmocka_unit_test_setup(a_list_is_due_with_its_first_host, set_up),
         cmocka_unit_test_setup(relays_of_a_host_are_taken_in_a_circle, set_up),
+        cmocka_unit_test_setup(relays_take_turns_in_a_list, set_up),
+        cmocka_unit_test_setup(of_two_relays_the_one_with_more_gives_way, set_up),
         cmocka_unit_test_setup(a_name_that_no_host_has_is_refused, set_up),
         cmocka_unit_test_setup(a_full_map_refuses_a_host_until_one_is_removed, set_up),
     };

@@ -90,6 +90,7 @@ static void there_is_a_largest_number_of_hosts(void **state)
         assert_int_equal(set(hosts, name, 0, true, "x=y"), 0);
     }
     assert_int_equal(set(hosts, "one-more", 0, true, NULL), PFL_ELIMIT);
+    assert_int_equal(set(hosts, "of-another-relay", 1, true, NULL), 0);
     assert_int_equal(set(hosts, "host-3", 0, false, "x=z"), 0);
     assert_true(has_label(hosts, "host-3", "x=z"));
     memset(name, 'n', sizeof(name) - 1);
