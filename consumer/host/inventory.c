@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses a relay's inventory and applies selections to it. Happy path: parse the JSON, keep it,
- * look values up on demand; entries without a valid name are left out, the others are sorted by
- * name, numbers by value. Failures: not JSON, or JSON of another shape. Limits:
- * PFL_INVENTORY_MAX_HOSTS, jansson's own nesting limit.
+ * look values up on demand; entries without a valid name are left out, and so are labels and
+ * addresses that are no plain text; the others are sorted by name, numbers by value. Failures: not
+ * JSON, or JSON of another shape. Limits: PFL_INVENTORY_MAX_HOSTS, jansson's own nesting limit.
  */
 #include "consumer/host/inventory.h"
 
@@ -30,6 +30,33 @@ static bool is_usable(const json_t *entry)
     return name != NULL && pfl_host_is_name(name);
 }
 
+/* Text for a terminal: printable, without blanks. */
+static bool is_plain(const char *text)
+{
+    for (; text != NULL && *text != '\0'; text++) {
+        if (*text <= ' ' || *text > '~')
+            return false;
+    }
+    return true;
+}
+
+/* A relay sends no other labels and addresses, unless it lies. */
+static void drop_odd_texts(json_t *entry)
+{
+    json_t *labels = json_object_get(entry, "labels");
+    const char *name;
+    json_t *value;
+    void *next;
+
+    json_object_foreach_safe(labels, next, name, value)
+    {
+        if (!is_plain(name) || !is_plain(json_string_value(value)))
+            (void)json_object_del(labels, name);
+    }
+    if (!is_plain(json_string_value(json_object_get(entry, "address"))))
+        (void)json_object_del(entry, "address");
+}
+
 static int compare_names(const void *a, const void *b)
 {
     json_t *const *x = a;
@@ -49,8 +76,10 @@ static int keep_usable(struct pfl_inventory *v, const json_t *list)
     if (entries == NULL)
         return PFL_ENOMEM;
     for (size_t i = 0; i < len; i++) {
-        if (is_usable(json_array_get(list, i)))
-            entries[count++] = json_array_get(list, i);
+        if (!is_usable(json_array_get(list, i)))
+            continue;
+        entries[count] = json_array_get(list, i);
+        drop_odd_texts(entries[count++]);
     }
     qsort(entries, count, sizeof(json_t *), compare_names);
     for (size_t i = 0; rc == 0 && i < count; i++)

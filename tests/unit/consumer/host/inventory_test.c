@@ -69,6 +69,28 @@ static void entries_without_a_usable_name_are_left_out(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* They would change the operator's terminal. */
+static void labels_and_addresses_that_are_no_plain_text_are_left_out(void **state)
+{
+    static const char odd[] =
+        "{\"hosts\": [{\"name\": \"a\", \"address\": \"1.2.3.4\\u001b[2J\", \"labels\": "
+        "{\"x\\u001b\": \"y\", \"y\": \"\\u202ez\", \"z\": \"a b\", \"role\": \"web/1\"}},"
+        "{\"name\": \"b\", \"address\": \"[::1]:80\", \"labels\": [7]}]}";
+    struct pfl_inventory *v = NULL;
+    struct pfl_inventory_host host;
+
+    (void)state;
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(odd, strlen(odd)), &v), 0);
+    pfl_inventory_get_host(v, 0, &host);
+    assert_string_equal(host.address, "");
+    assert_int_equal(json_object_size(json_object_get(host.entry, "labels")), 1);
+    assert_string_equal(selected(v, "role=web/1"), "a ");
+    pfl_inventory_get_host(v, 1, &host);
+    assert_string_equal(host.address, "[::1]:80");
+    pfl_inventory_free(v);
+    pfl_sweep_assert_no_leak();
+}
+
 static void hosts_stand_in_the_order_of_their_names(void **state)
 {
     static const char any_order[] = "{\"hosts\": [{\"name\": \"web-10\"}, {\"name\": \"db\"}, "
@@ -140,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_has_left_when_it_is_away_for_longer_than_a_restart),
         cmocka_unit_test(entries_without_a_usable_name_are_left_out),
+        cmocka_unit_test(labels_and_addresses_that_are_no_plain_text_are_left_out),
         cmocka_unit_test(hosts_stand_in_the_order_of_their_names),
         cmocka_unit_test(selections_mean_what_they_say),
         cmocka_unit_test(bad_selections_are_refused_with_the_form_that_is_right),
