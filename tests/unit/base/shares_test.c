@@ -72,7 +72,7 @@ static void an_amount_that_stays_is_never_refused(void **state)
 
     (void)state;
     assert_true(pfl_shares_take(&shares, 7, 50));
-    assert_true(pfl_shares_take(&shares, 8, 25)); /* now user 7 has more than his share */
+    assert_true(pfl_shares_take(&shares, 8, 25)); /* now user 7 has more than a share */
     assert_true(pfl_shares_set(&shares, 7, &held, 50));
     assert_false(pfl_shares_set(&shares, 7, &held, 51));
     assert_int_equal(held, 50);
