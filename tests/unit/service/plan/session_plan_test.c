@@ -304,6 +304,26 @@ static void every_allocation_may_fail(void **state)
     pfl_buf_fini(&buf);
 }
 
+/* Fields that set no flag. */
+static const char *const others[] = {
+    "duration_ms: 1",
+    "lockdown_mode: LOCKDOWN_SET",
+    "flush_period_ms: 1",
+    "flush_timeout_ms: 1",
+    "data_source_stop_timeout_ms: 1",
+    "compression_type: COMPRESSION_TYPE_DEFLATE",
+    "trace_uuid_msb: 1",
+    "trace_uuid_lsb: 1",
+    "bugreport_score: 1",
+    "exclusive_prio: 1",
+    "file_write_period_ms: 1",
+    "max_file_size_bytes: 1",
+    "fflush_post_write: FFLUSH_ENABLED",
+    "builtin_data_sources { primary_trace_clock: BUILTIN_CLOCK_MONOTONIC }",
+    "builtin_data_sources { snapshot_interval_ms: 1 }",
+    "trigger_config { trigger_timeout_ms: 1 }",
+};
+
 /* A plan's flag by its place. */
 static bool get_flag(const struct pfl_session_plan *p, size_t at)
 {
@@ -332,24 +352,6 @@ static void each_flag_is_its_own_and_off_unless_it_is_on(void **state)
         {"trace_all_machines: ", "", AT(trace_all_machines)},
         {"prefer_suspend_clock_for_duration: ", "", AT(duration_counts_suspend)},
         {"trigger_config { use_clone_snapshot_if_available: ", " }", AT(trigger_clones)},
-    };
-    static const char *const others[] = {
-        "duration_ms: 1",
-        "lockdown_mode: LOCKDOWN_SET",
-        "flush_period_ms: 1",
-        "flush_timeout_ms: 1",
-        "data_source_stop_timeout_ms: 1",
-        "compression_type: COMPRESSION_TYPE_DEFLATE",
-        "trace_uuid_msb: 1",
-        "trace_uuid_lsb: 1",
-        "bugreport_score: 1",
-        "exclusive_prio: 1",
-        "file_write_period_ms: 1",
-        "max_file_size_bytes: 1",
-        "fflush_post_write: FFLUSH_ENABLED",
-        "builtin_data_sources { primary_trace_clock: BUILTIN_CLOCK_MONOTONIC }",
-        "builtin_data_sources { snapshot_interval_ms: 1 }",
-        "trigger_config { trigger_timeout_ms: 1 }",
     };
     const size_t len = sizeof(flags) / sizeof(flags[0]);
 
