@@ -150,6 +150,7 @@ static int open_orders(struct pfl_agent *a)
                                    .labels = a->label_list,
                                    .labels_len = a->conf.labels_len,
                                    .host = a->name,
+                                   .expire_ms = a->conf.orders_expire_ms,
                                    .why_unwatched = why_unwatched,
                                    .on_triggers = on_triggers,
                                    .on_raised = on_raised,

@@ -60,6 +60,8 @@ static const char usage_text[] =
     "                             there, too. Without it this host takes no orders\n"
     "  --segments-mib N           size of all segments (4096)\n"
     "  --segments-age-h N         age of a segment in hours (168)\n"
+    "  --orders-expire-h N        an order whose collector was not here for so long is removed\n"
+    "                             (2160; 0: never)\n"
     "  --max-ttl-ms N             longest life of a stream without connection (3600000)\n"
     "  --retry-max-ms N           longest wait before a relay is redialled (30000)\n"
     "  --metrics-listen HOST:PORT listener for Prometheus, over mutual TLS\n"
@@ -90,6 +92,7 @@ static const struct pfl_settings_key keys[] = {
     {"spool_disk_total_mib", .min = 1, .max = INT_MAX},
     {"segments_mib", .min = 1, .max = INT_MAX},
     {"segments_age_h", .min = 1, .max = 24 * 365},
+    {"orders_expire_h", .max = 24 * 3650},
     {"max_ttl_ms", .min = 1, .max = PFL_TUNNEL_TTL_MAX_MS},
     {"retry_max_ms", .min = 1, .max = 3600000},
     {"silence_ms", .min = 1000, .max = 3600000},
@@ -166,6 +169,7 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     conf->segments_dir = m->segments_dir;
     conf->segments_quota.max_bytes = (uint64_t)m->segments_mib << 20;
     conf->segments_quota.max_age_ms = (uint64_t)m->segments_age_h * 3600000;
+    conf->orders_expire_ms = (uint64_t)m->orders_expire_h * 3600000;
     conf->ttl_max_ms = m->max_ttl_ms;
     conf->retry_max_ms = m->retry_max_ms;
     conf->silence_ms = m->silence_ms;

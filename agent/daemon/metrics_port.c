@@ -152,17 +152,22 @@ static void collect_losses(const struct pfl_agent_metrics *self, struct pfl_metr
 static void collect_segments(const struct pfl_agent *agent, struct pfl_metrics *m)
 {
     struct pfl_segments_figures f;
-    unsigned orders;
-    unsigned running;
+    struct pfl_orders_figures orders;
 
     if (agent->segments == NULL || agent->orders == NULL)
         return;
     pfl_segments_get_figures(agent->segments, &f);
-    pfl_orders_count(agent->orders, &orders, &running);
+    pfl_orders_get_figures(agent->orders, &orders);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_orders",
-                       "Orders that collectors put on this host.", orders);
+                       "Orders that collectors put on this host.", orders.all);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_orders_running",
-                       "Of them, those that run.", running);
+                       "Of them, those that run.", orders.running);
+    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_orders_unput_seconds",
+                       "Longest time for which a collector has not put one of them again.",
+                       (double)(orders.unput_ms / 1000));
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_agent_orders_expired_total",
+                       "Orders that were removed, as their collector did not come again.",
+                       (double)orders.expired);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_segments",
                        "Segments that wait for a collector.", (double)f.sums.segments);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_agent_segments_bytes", "Their bytes.",

@@ -30,7 +30,8 @@ struct pfl_agent_conf {
     size_t labels_len;
     const char *segments_dir; /* NULL: no orders, no segments; borrowed until on_closed */
     struct pfl_segment_quota segments_quota;
-    size_t spool_bytes; /* memory of a stream */
+    uint64_t orders_expire_ms; /* 0: never */
+    size_t spool_bytes;        /* memory of a stream */
     struct pfl_spool_pool
         pool;             /* of all streams; the struct counts elsewhere. `dir` until on_closed */
     unsigned max_streams; /* at most PFL_AGENT_MAX_STREAMS */

@@ -87,4 +87,20 @@ ls "$WORK/pulled" | sed 's/\./ /; s/\.pftrace//' >"$WORK/given"
 check "of every run all numbers were given out" one_has_no_hole
 check "an order without a valid name is refused with a sentence" \
     says 'refused 400' spool put 'no name' "$WORK/order.bin" 1000
+
+# --- a collector that never returns ---------------------------------------------------------------
+check "an order is put again" wait_for 30 spool put web "$WORK/order.bin" 1000
+check "and runs" wait_for 30 order_is running
+check "the metrics say for how long its collector has not put it again" \
+    wait_for 30 is_above perfleet_agent_orders_unput_seconds 1
+kill "$AGENT_PID"
+wait_for 20 is_gone "$AGENT_PID"
+rm "$WORK"/spool/*.order
+start_host_agent
+check "without its file the next agent does not have the order" wait_for 30 eval '! spool orders | grep -q web'
+check "and no run of it begins" eval 'sleep 2; [ "$(ls "$WORK"/spool/*.run | wc -l)" -le 1 ]'
+kill "$AGENT_PID"
+wait_for 20 is_gone "$AGENT_PID"
+check "--orders-expire-h is at most ten years" \
+    says 'orders_expire_h|orders-expire-h' exits_with 2 "$BIN/perfleet-agent" --orders-expire-h 87601 --check-config
 finish

@@ -22,6 +22,7 @@
 #include "proto/tunnel/identity.h"
 #include "proto/unpack.h"
 
+#define UNPUT_HERE_MS   3600000u /* the agent must have missed the collector for so long itself */
 #define WRITE_PERIOD_MS 1000u
 #define CONFIG_BYTES    (PFL_ORDER_MAX_BYTES + 8192u)
 
@@ -257,6 +258,23 @@ static void choice_once(const struct pfl_host_order *order, uint64_t now_unix_ms
         order->terms.duration_ms;
     if (order->kept->is_done || now_unix_ms >= choice->end_unix_ms)
         choice->state = PERFLEET__HOST_ORDER_STATE__STATE__ENDED;
+}
+
+void pfl_host_order_note_put(struct pfl_host_order *order, uint64_t now_unix_ms, uint64_t now_ms)
+{
+    order->kept->has_put_unix_ms = 1;
+    order->kept->put_unix_ms = now_unix_ms;
+    order->put_ms = now_ms;
+}
+
+uint64_t pfl_host_order_get_unput_ms(const struct pfl_host_order *order, uint64_t now_unix_ms,
+                                     uint64_t now_ms)
+{
+    uint64_t here_ms = now_ms - order->put_ms;
+    uint64_t put_unix_ms = order->kept->put_unix_ms;
+    uint64_t unix_ms = now_unix_ms > put_unix_ms ? now_unix_ms - put_unix_ms : 0;
+
+    return here_ms < UNPUT_HERE_MS || unix_ms < here_ms ? here_ms : unix_ms;
 }
 
 void pfl_host_order_decide(const struct pfl_host_order *order, uint64_t now_unix_ms,

@@ -27,6 +27,7 @@ struct pfl_host_order {
     Perfleet__HostOrderState__State state;
     char why[PFL_ORDER_REASON_BYTES];
     uint64_t since_unix_ms;
+    uint64_t put_ms; /* the loop's clock: its collector put it, or the agent started */
     /* Of on_trigger, since the agent's start. */
     bool has_raised;
     uint64_t raised_ms; /* when the trigger was raised for which it last copied; the loop's clock */
@@ -71,6 +72,12 @@ void pfl_host_orders_remove(struct pfl_host_orders *self, struct pfl_host_order 
 /* As proto/order/order_set.h has it. */
 uint64_t pfl_host_orders_hash(const struct pfl_host_orders *self);
 
+/* A collector puts an order again every 10 minutes, as long as there is one. */
+void pfl_host_order_note_put(struct pfl_host_order *order, uint64_t now_unix_ms, uint64_t now_ms);
+/* How long its collector did not put it, by both clocks: the wall clock is the only one that goes
+ * on while the agent does not run, and may jump; so the loop's must show an hour of it. */
+uint64_t pfl_host_order_get_unput_ms(const struct pfl_host_order *order, uint64_t now_unix_ms,
+                                     uint64_t now_ms);
 /* False: `ret_why` says what the role does not permit. */
 bool pfl_host_order_is_allowed(const struct pfl_host_order *order, char *ret_why);
 void pfl_host_order_decide(const struct pfl_host_order *order, uint64_t now_unix_ms,

@@ -25,6 +25,8 @@
 #define TICK_MS   1000u
 #define NS_PER_MS UINT64_C(1000000)
 
+#define MS_PER_HOUR 3600000u
+
 #define WAITING PERFLEET__HOST_ORDER_STATE__STATE__WAITING
 #define RUNNING PERFLEET__HOST_ORDER_STATE__STATE__RUNNING
 #define REFUSED PERFLEET__HOST_ORDER_STATE__STATE__REFUSED
@@ -56,6 +58,7 @@ struct pfl_orders {
     struct retry retries[PFL_ORDERS_MAX]; /* one for each order, in no order */
     uv_timer_t timer;
     struct pfl_order_files files;
+    uint64_t expired;
     bool is_closing;
     bool is_timer_open;
 };
@@ -470,13 +473,35 @@ static void look_at(struct pfl_orders *o, struct pfl_host_order *order)
         enter_ring(o, order);
 }
 
+static void forget(struct pfl_orders *o, struct pfl_host_order *order);
+
+/* Its collector has not been here for so long that it will not come again. If it does, it finds the
+ * order missing, and puts it. */
+static bool expire(struct pfl_orders *o, struct pfl_host_order *order)
+{
+    uint64_t unput_ms = pfl_host_order_get_unput_ms(order, now_unix_ms(), uv_now(o->conf.loop));
+
+    if (o->conf.expire_ms == 0 || unput_ms < o->conf.expire_ms ||
+        pfl_order_files_remove(&o->files, order->kept) != 0)
+        return false;
+    pfl_log_warn("order-expired", "orderer=%s name=%s collector=%s unput_h=%llu",
+                 order->kept->orderer, order->kept->order->name, order->kept->collector,
+                 (unsigned long long)(unput_ms / MS_PER_HOUR));
+    o->expired++;
+    forget(o, order);
+    return true;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct pfl_orders *o = timer->data;
     struct pfl_list *it;
 
-    for (size_t i = 0; i < o->host_orders.len; i++)
-        look_at(o, o->host_orders.orders[i]);
+    for (size_t i = 0; i < o->host_orders.len;) {
+        if (expire(o, o->host_orders.orders[i]))
+            continue;
+        look_at(o, o->host_orders.orders[i++]);
+    }
     PFL_LIST_EACH (it, &o->sessions) {
         struct pfl_order_session *s = PFL_CONTAINER_OF(it, struct pfl_order_session, node);
 
@@ -542,6 +567,7 @@ int pfl_orders_put(struct pfl_orders *self, Perfleet__HostOrder *order,
     if (rc != 0)
         return rc;
     set_quota(self, found);
+    pfl_host_order_note_put(found, now_unix_ms(), uv_now(self->conf.loop));
     rc = pfl_order_files_keep(&self->files, found->kept, answer, ret_keep);
     if (rc != 0) {
         (void)!pfl_order_files_remove(&self->files, found->kept);
@@ -614,15 +640,34 @@ uint64_t pfl_orders_hash(const struct pfl_orders *self)
     return pfl_host_orders_hash(&self->host_orders);
 }
 
-void pfl_orders_count(const struct pfl_orders *self, unsigned *ret_all, unsigned *ret_running)
+void pfl_orders_get_figures(const struct pfl_orders *self, struct pfl_orders_figures *ret_figures)
 {
-    *ret_all = (unsigned)self->host_orders.len;
-    *ret_running = 0;
-    for (size_t i = 0; i < self->host_orders.len; i++)
-        *ret_running += self->host_orders.orders[i]->state == RUNNING;
+    struct pfl_orders_figures f = {.all = (unsigned)self->host_orders.len,
+                                   .expired = self->expired};
+
+    for (size_t i = 0; i < self->host_orders.len; i++) {
+        const struct pfl_host_order *order = self->host_orders.orders[i];
+        uint64_t unput_ms =
+            pfl_host_order_get_unput_ms(order, now_unix_ms(), uv_now(self->conf.loop));
+
+        f.running += order->state == RUNNING;
+        f.unput_ms = unput_ms > f.unput_ms ? unput_ms : f.unput_ms;
+    }
+    *ret_figures = f;
 }
 
 /* ---- opening ---- */
+
+/* One that a version before wrote has no time of its put. */
+static void set_up(struct pfl_orders *o, struct pfl_host_order *order)
+{
+    set_quota(o, order);
+    order->put_ms = uv_now(o->conf.loop);
+    if (order->kept->has_put_unix_ms)
+        return;
+    pfl_host_order_note_put(order, now_unix_ms(), uv_now(o->conf.loop));
+    keep_state(o, order);
+}
 
 int pfl_orders_open(const struct pfl_orders_conf *conf, struct pfl_orders **ret_orders)
 {
@@ -654,7 +699,7 @@ int pfl_orders_open(const struct pfl_orders_conf *conf, struct pfl_orders **ret_
         return rc;
     }
     for (size_t i = 0; i < o->host_orders.len; i++)
-        set_quota(o, o->host_orders.orders[i]);
+        set_up(o, o->host_orders.orders[i]);
     (void)uv_timer_init(conf->loop, &o->timer);
     o->timer.data = o;
     o->is_timer_open = true;

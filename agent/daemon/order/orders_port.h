@@ -26,6 +26,8 @@ struct pfl_orders_conf {
     size_t labels_len;
     const char *host; /* likewise: this host's name */
     uint64_t tick_ms; /* 0: 1000 */
+    uint64_t
+        expire_ms; /* an order is removed when its collector has not put it so long; 0: never */
     /* Why this host's triggers of that name are not reported; NULL: they are. */
     const char *(*why_unwatched)(void *user, const char *trigger);
     /* pfl_orders_add_triggers has other ones now. */
@@ -70,7 +72,12 @@ PFL_MUST_USE int pfl_orders_raise(struct pfl_orders *self, const struct pfl_orde
 int pfl_orders_each(const struct pfl_orders *self, const char *collector,
                     int (*each)(void *user, const Perfleet__HostOrderState *state), void *user);
 uint64_t pfl_orders_hash(const struct pfl_orders *self);
-/* All, and those that run. */
-void pfl_orders_count(const struct pfl_orders *self, unsigned *ret_all, unsigned *ret_running);
+struct pfl_orders_figures {
+    unsigned all;
+    unsigned running;
+    uint64_t unput_ms; /* the longest time for which a collector has not put one of them again */
+    uint64_t expired;  /* since the start: removed, as it was too long */
+};
+void pfl_orders_get_figures(const struct pfl_orders *self, struct pfl_orders_figures *ret_figures);
 
 #endif

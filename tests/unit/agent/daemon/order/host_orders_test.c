@@ -82,6 +82,27 @@ static void an_order_replaces_that_of_its_name(void **state)
     assert_non_null(pfl_host_orders_find(&host_orders, "bob", "a"));
 }
 
+/* The wall clock may jump, and runs without the agent, too. */
+static void both_clocks_say_how_long_an_order_was_not_put(void **state)
+{
+    static const uint64_t hour = 3600000;
+    struct pfl_host_order *order;
+    bool is_new;
+
+    (void)state;
+    assert_int_equal(put("ann", "name: \"a\" continuous {} " CONFIG, 1, &is_new), 0);
+    order = pfl_host_orders_find(&host_orders, "ann", "a");
+    pfl_host_order_note_put(order, 1000 * hour, 5 * hour);
+    assert_int_equal(pfl_host_order_get_unput_ms(order, 1000 * hour, 5 * hour), 0);
+    /* A clock that is set forward does not count before the agent has waited for an hour. */
+    assert_int_equal(pfl_host_order_get_unput_ms(order, 9000 * hour, 5 * hour + 10), 10);
+    assert_int_equal(pfl_host_order_get_unput_ms(order, 9000 * hour, 6 * hour), 8000 * hour);
+    /* One that is set back does not make it less than the agent has waited. */
+    assert_int_equal(pfl_host_order_get_unput_ms(order, 10, 8 * hour), 3 * hour);
+    order->put_ms = 0; /* another process */
+    assert_int_equal(pfl_host_order_get_unput_ms(order, 1090 * hour, 2 * hour), 90 * hour);
+}
+
 /* So collectors learn that an order runs, or why it does not. */
 static void the_hash_is_another_one_when_a_state_is(void **state)
 {
@@ -425,6 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(an_order_replaces_that_of_its_name, teardown),
+        cmocka_unit_test_teardown(both_clocks_say_how_long_an_order_was_not_put, teardown),
         cmocka_unit_test_teardown(the_hash_is_another_one_when_a_state_is, teardown),
         cmocka_unit_test_teardown(one_orderer_has_a_part_and_all_have_a_maximum, teardown),
         cmocka_unit_test_teardown(an_order_without_names_or_with_a_role_that_is_none_is_refused,

@@ -33,6 +33,7 @@ struct fixture {
     struct pfl_orders *orders;
     unsigned enabled; /* sessions */
     bool is_gone;
+    uint64_t expire_ms;
     unsigned answers;
     int rc; /* of the last one */
     char why[PFL_ORDER_REASON_BYTES];
@@ -76,6 +77,7 @@ static void open_orders(struct fixture *f)
                                    .segments = f->segments.segments,
                                    .host = "one",
                                    .tick_ms = 1,
+                                   .expire_ms = f->expire_ms,
                                    .on_closed = on_closed,
                                    .user = f};
 
@@ -151,23 +153,21 @@ static int put(struct fixture *f, const char *orderer, uint32_t generation)
 
 static unsigned count_orders(const struct fixture *f)
 {
-    unsigned all;
-    unsigned running;
+    struct pfl_orders_figures figures;
 
-    pfl_orders_count(f->orders, &all, &running);
-    return all;
+    pfl_orders_get_figures(f->orders, &figures);
+    return figures.all;
 }
 
 static void wait_for_sessions(struct fixture *f, unsigned count)
 {
-    unsigned all;
-    unsigned running = 0;
+    struct pfl_orders_figures figures = {.running = 0};
 
-    for (int i = 0; i < TURNS && running != count; i++) {
+    for (int i = 0; i < TURNS && figures.running != count; i++) {
         turn(f);
-        pfl_orders_count(f->orders, &all, &running);
+        pfl_orders_get_figures(f->orders, &figures);
     }
-    assert_int_equal(running, count);
+    assert_int_equal(figures.running, count);
 }
 
 /* The name of the first file that ends so. */
@@ -373,6 +373,77 @@ static void a_file_with_the_name_of_another_order_is_removed(void **state)
     assert_int_equal(kit_count_files(&f->segments, ".order"), 0);
 }
 
+/* ---- a collector that does not come again ---- */
+
+static uint64_t get_unput_ms(const struct fixture *f)
+{
+    struct pfl_orders_figures figures;
+
+    pfl_orders_get_figures(f->orders, &figures);
+    return figures.unput_ms;
+}
+
+static void wait_ms(struct fixture *f, uint64_t ms)
+{
+    uint64_t begin_ms = uv_now(&f->kit.loop);
+
+    while (uv_now(&f->kit.loop) < begin_ms + ms)
+        turn(f);
+}
+
+static void an_order_that_is_not_put_again_expires(void **state)
+{
+    struct fixture *f = *state;
+    struct pfl_orders_figures figures;
+    uint64_t put_ms;
+
+    assert_int_equal(put(f, "ann", 1), 0);
+    wait_for_sessions(f, 1);
+    wait_ms(f, 50);
+    assert_true(get_unput_ms(f) >= 50);
+    put_ms = uv_now(&f->kit.loop); /* as a collector does every ten minutes */
+    assert_int_equal(put(f, "ann", 1), 0);
+    assert_true(get_unput_ms(f) <= uv_now(&f->kit.loop) - put_ms);
+    assert_int_equal(f->enabled, 1);
+    close_orders(f);
+    f->expire_ms = 50;
+    open_orders(f);
+    for (int i = 0; i < TURNS && count_orders(f) != 0; i++)
+        turn(f);
+    pfl_orders_get_figures(f->orders, &figures);
+    assert_int_equal(figures.all, 0);
+    assert_int_equal(figures.expired, 1);
+    assert_int_equal(figures.unput_ms, 0);
+    /* The next process does not find it; its segments stay. */
+    close_orders(f);
+    assert_int_equal(kit_count_files(&f->segments, ".order"), 0);
+    assert_true(kit_count_files(&f->segments, ".run") >= 1);
+    f->expire_ms = 0;
+    open_orders(f);
+    assert_int_equal(count_orders(f), 0);
+    /* If the collector does come again, it puts it. */
+    assert_int_equal(put(f, "ann", 1), 0);
+    wait_for_sessions(f, 1);
+}
+
+static void another_collector_takes_an_order_over_and_may_remove_it(void **state)
+{
+    struct fixture *f = *state;
+    struct pfl_order_answer answer = {.done = on_answer, .user = f};
+    Perfleet__HostOrder *order = make("ann", CPU, 9);
+    struct pfl_order_keep *keep;
+
+    assert_int_equal(put(f, "ann", 1), 0);
+    assert_int_equal(pfl_orders_remove(f->orders, "other", "ann", "cpu"), PFL_EPERM);
+    pfl_mem_free(order->collector);
+    order->collector = pfl_mem_strdup("other");
+    assert_int_equal(pfl_orders_put(f->orders, order, &answer, f->why, &keep), 0);
+    wait_for_answers(f, f->answers + 1);
+    assert_int_equal(pfl_orders_remove(f->orders, KIT_COLLECTOR, "ann", "cpu"), PFL_EPERM);
+    assert_int_equal(pfl_orders_remove(f->orders, "other", "ann", "cpu"), 0);
+    assert_int_equal(count_orders(f), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -383,6 +454,8 @@ int main(void)
         TEST(an_order_that_cannot_be_kept_is_not_there_after_a_restart),
         TEST(a_file_is_named_by_a_strong_hash_and_that_of_an_earlier_agent_is_read),
         TEST(a_file_with_the_name_of_another_order_is_removed),
+        TEST(an_order_that_is_not_put_again_expires),
+        TEST(another_collector_takes_an_order_over_and_may_remove_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
