@@ -144,9 +144,16 @@ static bool take_rotation(struct pfl_args *args, int option, const char *arg)
     }
 }
 
-static bool take_traces(struct pfl_args *args, int option)
+/* Options that are only there or not. */
+static bool take_flag(struct pfl_args *args, int option)
 {
     switch (option) {
+    case OPT_OPEN:
+        args->open.is_wanted = true;
+        return true;
+    case OPT_NO_BROWSER:
+        args->open.no_browser = true;
+        return true;
     case OPT_LOSSY:
         args->traces.is_lossy = true;
         return true;
@@ -179,6 +186,8 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
         return take_timeout(args, arg);
     case OPT_WAIT:
         return take_time("--wait", arg, &args->wait_ms);
+    case OPT_SERVE_FOR:
+        return take_time("--serve-for", arg, &args->open.serve_ms);
     case OPT_OLDER_THAN:
         return take_age(args, arg);
     case OPT_STREAM:
@@ -213,13 +222,14 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
         args->is_ui = true;
         return true;
     case OPT_UI_PORT:
+        args->open.has_port = true;
         return take_port("ui-port", arg, &args->ui_port);
     case OPT_PORT:
         return take_port("port", arg, &args->page_port);
     case OPT_UI_ORIGIN:
         return take_ui_origin(args, arg);
     default:
-        return take_traces(args, option) || take_rotation(args, option, arg);
+        return take_flag(args, option) || take_rotation(args, option, arg);
     }
 }
 
@@ -265,6 +275,10 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->columns;
     case OPT_COLLECTOR:
         return &args->collector;
+    case OPT_UI_DIR:
+        return &args->open.ui_dir;
+    case OPT_UI_URL:
+        return &args->open.ui_url;
     default:
         return text_of_traces(args, option);
     }

@@ -31,6 +31,8 @@ enum pfl_option_group {
     PFL_OPTIONS_TRACES = 1 << 14,
     PFL_OPTIONS_TARGETS = 1 << 15, /* which hosts */
     PFL_OPTIONS_PAGE = 1 << 16,
+    PFL_OPTIONS_OPEN = 1 << 17, /* which UI, and how it is reached */
+    PFL_OPTIONS_THEN_OPEN = 1 << 18,
 };
 
 #define PFL_ARGS_MAX_WORDS 32
@@ -50,6 +52,16 @@ struct pfl_trace_args {
     bool is_whole;
     bool is_url;
     bool is_tar;
+};
+
+/* How a trace is handed to the Perfetto UI. */
+struct pfl_open_args {
+    bool is_wanted;     /* --open */
+    const char *ui_dir; /* NULL: not given */
+    const char *ui_url; /* likewise */
+    bool has_port;      /* --ui-port, which is in ui_port */
+    bool no_browser;
+    uint32_t serve_ms; /* --serve-for; 0: not given */
 };
 
 struct pfl_args {
@@ -72,6 +84,8 @@ struct pfl_args {
     uint16_t ui_port;
     uint16_t page_port;
     bool is_ui;
+    struct pfl_open_args open;
+    bool has_trace; /* the output is whole: set by the command that wrote it */
     uint32_t duration_ms;
     unsigned long quorum; /* hosts, or percent of them; 0: not given */
     bool is_quorum_percent;

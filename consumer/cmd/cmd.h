@@ -33,6 +33,7 @@ int pfl_cmd_tunnel(struct pfl_args *args);
 int pfl_cmd_doctor(struct pfl_args *args);
 int pfl_cmd_ui(struct pfl_args *args);
 int pfl_cmd_traces(struct pfl_args *args);
+int pfl_cmd_open(struct pfl_args *args);
 int pfl_cmd_order(struct pfl_args *args);
 int pfl_cmd_config(struct pfl_args *args);
 /* Reads its own arguments; argv[0] is "pki". */

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `perfleet traces`: lists and finds what a collector keeps, pins, removes and verifies it, and
- * says what is missing; `traces get` is in traces_get.c. Happy path: the options become a query,
+ * says what is missing; `traces get` is in traces_get.c, and `traces open` is that with a file that
+ * is not kept, which open_trace.c hands to the UI. Happy path: the options become a query,
  * the collector answers in parts, which are printed as they come. Failures: a query that makes no
  * sense; what the collector says.
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "consumer/cmd/collector_session.h"
+#include "consumer/cmd/open_trace.h"
 #include "consumer/cmd/trace_query.h"
 #include "consumer/cmd/traces_get.h"
 #include "consumer/config/duration.h"
@@ -222,14 +226,61 @@ static int get(struct report *r, struct pfl_trace_query *q)
     return r->args->traces.is_url ? presign(r, q) : pfl_traces_get(r->session, q);
 }
 
+/* Of what comes; see pfl_cmd_traces. */
+static int open_traces(struct report *r, struct pfl_trace_query *q)
+{
+    return pfl_traces_get(r->session, q);
+}
+
+/* ---- open ---- */
+
+#define TEMPORARY_MAX 512u
+
+/* A folder that only this user can enter, for a file that is not kept. */
+static bool make_output(struct pfl_args *args, char ret_path[TEMPORARY_MAX])
+{
+    const char *folder = getenv("TMPDIR");
+    const char *name = args->traces.is_tar ? "traces.tar" : "traces.pftrace";
+    int len = snprintf(ret_path, TEMPORARY_MAX, "%s/perfleet-open-XXXXXX",
+                       folder != NULL && folder[0] == '/' ? folder : "/var/tmp");
+
+    if (len < 0 || (size_t)len + 1 + strlen(name) + sizeof(".partial") > TEMPORARY_MAX ||
+        mkdtemp(ret_path) == NULL) {
+        pfl_cmd_error("traces open: no folder can be made in $TMPDIR or /var/tmp: give -o FILE");
+        return false;
+    }
+    (void)snprintf(ret_path + len, TEMPORARY_MAX - (size_t)len, "/%s", name);
+    args->output = ret_path;
+    return true;
+}
+
+static void remove_output(char path[TEMPORARY_MAX])
+{
+    char partial[TEMPORARY_MAX + sizeof(".partial")];
+
+    (void)snprintf(partial, sizeof(partial), "%s.partial", path);
+    (void)unlink(path);
+    (void)unlink(partial);
+    *strrchr(path, '/') = '\0';
+    (void)rmdir(path);
+}
+
+/* After the collector's session: the UI may take a while. */
+static int hand_over(struct pfl_args *args, int code, bool is_temporary)
+{
+    int opened = pfl_open_trace(args, &args->output, 1, is_temporary ? PFL_OPEN_TRACE_REMOVE : 0);
+
+    return code == PFL_EXIT_OK && is_temporary ? opened : code;
+}
+
 static const struct verb {
     const char *name;
     bool wants_selection; /* not all that there is */
     int (*run)(struct report *r, struct pfl_trace_query *q);
 } verbs[] = {
-    {"list", false, list},       {"get", true, get},          {"pin", true, pin},
-    {"unpin", true, unpin},      {"rm", true, remove_traces}, {"verify", false, verify},
-    {"missing", false, missing},
+    {"list", false, list},     {"get", true, get},          {"open", true, open_traces},
+    {"pin", true, pin},        {"unpin", true, unpin},      {"rm", true, remove_traces},
+    {"verify", false, verify}, {"missing", false, missing},
 };
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
@@ -238,15 +289,39 @@ static const struct verb *find_verb(const char *name)
     for (size_t i = 0; i < VERBS; i++)
         if (strcmp(verbs[i].name, name) == 0)
             return &verbs[i];
-    pfl_cmd_error("traces %s: there are list, get, pin, unpin, rm, verify and missing",
+    pfl_cmd_error("traces %s: there are list, get, open, pin, unpin, rm, verify and missing",
                   pfl_log_quote_str(name));
     return NULL;
+}
+
+/* Of get and open, which write a file. */
+static bool is_get_usable(const struct verb *verb, const struct pfl_args *args)
+{
+    if (verb->run != get && args->traces.is_url) {
+        pfl_cmd_error("traces open: --url is for traces get");
+        return false;
+    }
+    if (args->traces.is_url && (args->traces.is_tar || args->output != NULL)) {
+        pfl_cmd_error("traces get: give either --url, or -o FILE");
+        return false;
+    }
+    if (args->traces.is_url && args->open.is_wanted) {
+        pfl_cmd_error("traces get: --open is for -o FILE; traces open needs none");
+        return false;
+    }
+    if (verb->run == get && !args->traces.is_url && args->output == NULL) {
+        pfl_cmd_error("traces get: give -o FILE, or --url; traces open shows it without");
+        return false;
+    }
+    return pfl_open_trace_is_usable(args);
 }
 
 /* What needs no collector to be seen. */
 static bool is_usable(const struct verb *verb, const struct pfl_args *args,
                       const struct pfl_trace_query *q)
 {
+    bool is_file = verb->run == get || verb->run == open_traces;
+
     if (verb->wants_selection && !q->is_any) {
         pfl_cmd_error("traces %s: which ones? Give IDs, --host, --select, --order, --trigger or a "
                       "time",
@@ -261,37 +336,49 @@ static bool is_usable(const struct verb *verb, const struct pfl_args *args,
         pfl_cmd_error("traces pin: give --reason TEXT: others see why it is kept");
         return false;
     }
-    if (verb->run == get && args->traces.is_url && (args->traces.is_tar || args->output != NULL)) {
-        pfl_cmd_error("traces get: give either --url, or -o FILE");
-        return false;
-    }
-    if (args->has_max_host_mib &&
-        (verb->run != get || args->traces.is_url || args->traces.is_tar)) {
+    if (args->has_max_host_mib && (!is_file || args->traces.is_url || args->traces.is_tar)) {
         pfl_cmd_error("--max-host-mib is for traces get -o FILE without --tar: else segments are "
                       "not decompressed");
         return false;
     }
-    if (verb->run == get && !args->traces.is_url && args->output == NULL) {
-        pfl_cmd_error("traces get: give -o FILE, or --url");
+    if (!is_file && args->open.is_wanted) {
+        pfl_cmd_error("traces %s: --open is for traces get; traces open shows them", verb->name);
         return false;
     }
-    return true;
+    return is_file ? is_get_usable(verb, args) : pfl_open_trace_is_usable(args);
+}
+
+static int run(const struct verb *verb, struct pfl_args *args, struct pfl_trace_query *query)
+{
+    struct pfl_collector_session session;
+    struct report report = {.args = args, .session = &session};
+    int code = pfl_collector_session_open(&session, args);
+
+    if (code != PFL_EXIT_OK)
+        return code;
+    code = verb->run(&report, query);
+    pfl_collector_session_close(&session);
+    return code;
 }
 
 int pfl_cmd_traces(struct pfl_args *args)
 {
     const struct verb *verb = find_verb(args->words_len != 0 ? args->words[0] : "list");
-    struct pfl_collector_session session;
-    struct report report = {.args = args, .session = &session};
+    bool is_temporary = verb != NULL && verb->run == open_traces && args->output == NULL;
+    char path[TEMPORARY_MAX];
     struct pfl_trace_query query;
     int code;
 
+    if (verb != NULL && verb->run == open_traces)
+        args->open.is_wanted = true;
     if (verb == NULL || !pfl_trace_query_make(args, 1, &query) || !is_usable(verb, args, &query))
         return PFL_EXIT_USAGE;
-    code = pfl_collector_session_open(&session, args);
-    if (code != PFL_EXIT_OK)
-        return code;
-    code = verb->run(&report, &query);
-    pfl_collector_session_close(&session);
+    if (is_temporary && !make_output(args, path))
+        return PFL_EXIT_FILE;
+    code = run(verb, args, &query);
+    if (args->open.is_wanted && args->has_trace)
+        code = hand_over(args, code, is_temporary);
+    if (is_temporary)
+        remove_output(path);
     return code;
 }

@@ -133,6 +133,13 @@ static void offer_presets(struct line *line, const char *words)
         offer(line, pfl_presets[i].name);
 }
 
+static void offer_files(struct line *line, const char *words)
+{
+    (void)line;
+    (void)words;
+    puts("@files");
+}
+
 static void offer_columns(struct line *line, const char *words)
 {
     (void)words;
@@ -150,6 +157,8 @@ static const struct place values[] = {
     {.name = "time", .offer = offer_words, .words = "10s 1m 5m"},
     {.name = "timeout", .offer = offer_words, .words = "10s 1m 5m"},
     {.name = "wait", .offer = offer_words, .words = "10s 1m 5m"},
+    {.name = "serve-for", .offer = offer_words, .words = "1m 10m 1h"},
+    {.name = "ui-url", .offer = offer_words, .words = "https://"},
     {.name = "buffer", .offer = offer_words, .words = "16mb 64mb 256mb"},
     {.name = "quorum", .offer = offer_words, .words = "100% 50%"},
     {.name = "columns", .offer = offer_columns},
@@ -170,8 +179,9 @@ static const struct place places[] = {
     {.name = "kill", .offer = offer_sessions},
     {.name = "forget", .offer = offer_left, .last = PFL_ARGS_MAX_WORDS},
     {.name = "order", .offer = offer_words, .words = "check put list show pause resume rm"},
-    {.name = "traces", .offer = offer_words, .words = "list get pin unpin rm verify missing"},
+    {.name = "traces", .offer = offer_words, .words = "list get open pin unpin rm verify missing"},
     {.name = "tunnel", .offer = offer_hosts, .words = "", .last = PFL_ARGS_MAX_WORDS},
+    {.name = "open", .offer = offer_files, .last = PFL_ARGS_MAX_WORDS},
     {.name = "presets", .offer = offer_presets},
     {.name = "config", .offer = offer_words, .words = "show"},
 };
@@ -264,7 +274,7 @@ static void offer_value(struct line *line, const char *name, const char *arg)
     for (size_t i = 0; i < VALUES; i++)
         if (strcmp(values[i].name, name) == 0)
             values[i].offer(line, values[i].words);
-    if (strcmp(arg, "FILE") == 0 || strcmp(arg, "PATH") == 0)
+    if (strcmp(arg, "FILE") == 0 || strcmp(arg, "PATH") == 0 || strcmp(arg, "DIR") == 0)
         puts("@files");
 }
 

@@ -32,7 +32,8 @@ enum {
     ASKS_RELAY = PFL_OPTIONS_HOSTS | PFL_OPTIONS_JSON,
     ASKS = ASKS_RELAY | PFL_OPTIONS_TARGETS,
     ASKS_ALL = ASKS | PFL_OPTIONS_ALL_HOSTS,
-    TRACES = ASKS | PFL_OPTIONS_OUTPUT | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
+    OPENS = PFL_OPTIONS_OPEN | PFL_OPTIONS_THEN_OPEN,
+    TRACES = ASKS | PFL_OPTIONS_OUTPUT | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET | OPENS,
     STARTS = ASKS | PFL_OPTIONS_CONFIG | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET,
     RECORDS = TRACES | PFL_OPTIONS_CONFIG | PFL_OPTIONS_DURATION,
 };
@@ -120,19 +121,22 @@ static const struct pfl_command commands[] = {
      "whether the order runs there, waits or is refused, and how much is still to be fetched.",
      "0 done, 1 it could not be done, 2 usage, or the order is not valid",
      ASKS_RELAY | PFL_OPTIONS_COLLECTOR, 1, 2, pfl_cmd_order},
-    {"traces", "what a collector keeps: list, get, pin, unpin, rm, verify, missing",
-     "[list | get | pin | unpin | rm | verify | missing] [ID...] [OPTIONS]",
+    {"traces", "what a collector keeps: list, get, open, pin, unpin, rm, verify, missing",
+     "[list | get | open | pin | unpin | rm | verify | missing] [ID...] [OPTIONS]",
      "Lists what the collector behind --relay keeps, of hosts that you may see. IDs or options "
      "select.\n"
      "get merges the selection into one trace file on one timeline (-o FILE), or writes its "
      "segments\n"
-     "as they are into a tar (--tar). pin keeps traces from deletion, rm removes them, verify has "
-     "the\n"
-     "collector read them again, missing lists for each run which segments are stored and which "
-     "are not.",
+     "as they are into a tar (--tar). open does the same with a file that is not kept, and hands "
+     "it "
+     "to\n"
+     "the Perfetto UI, as perfleet open does. pin keeps traces from deletion, rm removes them, "
+     "verify\n"
+     "has the collector read them again, missing lists for each run which segments are stored and\n"
+     "which are not.",
      "0 done, 1 it could not be done, 2 usage, 3 segments are missing, lossy or damaged,\n"
      "4 the file is not complete, 5 it could not be written",
-     ASKS_RELAY | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_TRACES | PFL_OPTIONS_QUIET, 0,
+     ASKS_RELAY | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_TRACES | PFL_OPTIONS_QUIET | OPENS, 0,
      PFL_ARGS_MAX_WORDS, pfl_cmd_traces},
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
      "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
@@ -144,6 +148,15 @@ static const struct pfl_command commands[] = {
      "differ.",
      "0 all is well, 1 no host answered, 2 usage, 3 warnings, 4 a host would be missing",
      ASKS_ALL | PFL_OPTIONS_CONFIG | PFL_OPTIONS_LEFT_HOSTS, 0, 0, pfl_cmd_doctor},
+    {"open", "hand trace files to the Perfetto UI in a browser", "FILE... [OPTIONS]",
+     "Starts a browser with ui.perfetto.dev, which fetches the FILEs from this program, on\n"
+     "127.0.0.1:9001: nothing is uploaded. Over ssh, or without a browser, it prints what to do. "
+     "With\n"
+     "--ui-dir the UI's own files are served, too, and with --ui-url the traces go to a UI "
+     "elsewhere.\n"
+     "Each link works once. It ends when the UI has all FILEs.",
+     "0 the UI has all of them, 1 it has not, 2 usage, 130 ended by a signal",
+     PFL_OPTIONS_OPEN | PFL_OPTIONS_JSON | PFL_OPTIONS_QUIET, 1, PFL_ARGS_MAX_WORDS, pfl_cmd_open},
     {"tunnel", "a local consumer socket for a remote host",
      "HOST --socket PATH | --ui HOST... [--relay ADDRESS]",
      "Listens on PATH as HOST's tracing service would: Perfetto's own perfetto and every other "

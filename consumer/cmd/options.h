@@ -58,6 +58,11 @@ enum pfl_option {
     OPT_REASON,
     OPT_KEEP_FOR,
     OPT_PORT,
+    OPT_OPEN,
+    OPT_UI_DIR,
+    OPT_UI_URL,
+    OPT_NO_BROWSER,
+    OPT_SERVE_FOR,
 };
 
 #define PFL_OPTIONS_MAX 96u /* rows of the table */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/cmd/open_trace.h"
 #include "consumer/cmd/progress.h"
 #include "consumer/cmd/run_recording.h"
 #include "consumer/cmd/source_check.h"
@@ -239,7 +240,7 @@ static int summarize(const struct record *rec)
     return code;
 }
 
-static int run(const struct pfl_args *args, const struct pfl_recording_conf *conf)
+static int run(struct pfl_args *args, const struct pfl_recording_conf *conf)
 {
     struct record rec = {.args = args,
                          .session = conf->each_host.session,
@@ -264,10 +265,14 @@ static int run(const struct pfl_args *args, const struct pfl_recording_conf *con
     /* The handles on this stack close before it goes. */
     while (rec.open > 0 || !pfl_progress_is_closed(&rec.progress))
         uv_run(rec.loop, UV_RUN_ONCE);
-    if (rec.recording != NULL)
+    if (rec.recording != NULL) {
         code = summarize(&rec);
-    else
+        args->has_trace = pfl_recording_get_partial(rec.recording) == NULL &&
+                          !pfl_recording_has_file_failed(rec.recording) &&
+                          pfl_recording_get_file_bytes(rec.recording) != 0;
+    } else {
         pfl_cmd_error("out of memory");
+    }
     pfl_recording_free(rec.recording);
     return code;
 }
@@ -307,8 +312,11 @@ int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf
     struct pfl_recording_conf own = *conf;
     uv_loop_t loop;
     char kept_key[KEPT_KEY_MAX_BYTES];
-    int code = is_in_the_way(args) ? PFL_EXIT_FILE : pfl_targets_open(targets, &loop);
+    int code;
 
+    if (!pfl_open_trace_is_usable(args))
+        return PFL_EXIT_USAGE;
+    code = is_in_the_way(args) ? PFL_EXIT_FILE : pfl_targets_open(targets, &loop);
     if (code != PFL_EXIT_OK)
         return code;
     name_kept_key(kept_key, conf->each_host.session);
@@ -330,5 +338,8 @@ int pfl_cmd_run_recording(struct pfl_args *args, const struct pfl_recording_conf
     if (own.quorum <= targets->specs_len)
         code = run(args, &own);
     pfl_targets_close(targets);
+    /* The recording's own exit code stays: the file is there. */
+    if (args->open.is_wanted && args->has_trace)
+        (void)pfl_open_trace(args, &args->output, 1, 0);
     return code;
 }

@@ -630,6 +630,7 @@ static int run(struct get *g, struct pfl_trace_query *query)
     close_file(g, code);
     if (code == PFL_EXIT_OK && g->end.err != 0)
         code = PFL_EXIT_FILE;
+    g->session->args->has_trace = code == PFL_EXIT_OK;
     return code == PFL_EXIT_OK ? report(g, query->query.n_id) : code;
 }
 

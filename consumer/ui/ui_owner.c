@@ -78,25 +78,37 @@ static bool search_tables(uint16_t port, uint16_t own_port, uint32_t *ret_uid)
     return is_found;
 }
 
-bool pfl_ui_owner_is_ours(int fd, uint16_t own_port)
+/* False: not known. */
+static bool find_owner(int fd, uint16_t own_port, uint32_t *ret_uid)
 {
     struct sockaddr_in peer = {0};
     struct sockaddr_in own = {0};
     socklen_t peer_len = sizeof(peer);
     socklen_t own_len = sizeof(own);
     struct inet_diag_msg found;
-    uint32_t uid = 0;
-    bool is_found;
 
     if (getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0 || peer.sin_family != AF_INET ||
         getsockname(fd, (struct sockaddr *)&own, &own_len) != 0)
         return false;
-    if (find_socket(&own, &peer, &found)) {
-        /* The kernel says that root owns an end which its program has closed. */
-        is_found = find_socket(&peer, &own, &found) && found.idiag_state == TCP_ESTABLISHED;
-        uid = found.idiag_uid;
-    } else {
-        is_found = search_tables(ntohs(peer.sin_port), own_port, &uid);
-    }
-    return is_found && (uid == geteuid() || uid == 0);
+    if (!find_socket(&own, &peer, &found))
+        return search_tables(ntohs(peer.sin_port), own_port, ret_uid);
+    /* The kernel says that root owns an end which its program has closed. */
+    if (!find_socket(&peer, &own, &found) || found.idiag_state != TCP_ESTABLISHED)
+        return false;
+    *ret_uid = found.idiag_uid;
+    return true;
+}
+
+bool pfl_ui_owner_is_ours(int fd, uint16_t own_port)
+{
+    uint32_t uid;
+
+    return find_owner(fd, own_port, &uid) && (uid == geteuid() || uid == 0);
+}
+
+bool pfl_ui_owner_is(int fd, uint16_t own_port, uint32_t uid)
+{
+    uint32_t owner;
+
+    return find_owner(fd, own_port, &owner) && owner == uid;
 }

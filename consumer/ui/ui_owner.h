@@ -13,4 +13,7 @@
  */
 bool pfl_ui_owner_is_ours(int fd, uint16_t own_port);
 
+/* True if it belongs to `uid`. */
+bool pfl_ui_owner_is(int fd, uint16_t own_port, uint32_t uid);
+
 #endif

@@ -145,6 +145,22 @@ check "and taken where it is" as me traces get --order cpu --max-host-mib 4000 -
 check "links and a file are not asked for at once" exits_with 2 as me traces get --order cpu --url --tar
 check "one trace comes" as guest traces get "$WEB_ID" -o "$WORK/one.pftrace"
 check "and opens" $CHECK "$WORK/one.pftrace" --min-packets 1
+# Handed to a UI in a browser, from a file that is not kept.
+tls_of guest
+mkdir "$WORK/kept-not"
+start opened env TMPDIR="$WORK/kept-not" "$P" traces open "$WEB_ID" --relay "$RELAY" "${TLS[@]}" \
+    --ui-dir "$ROOT/tests/support/ui" --ui-port 0 --no-browser -q
+OPENED=$STARTED
+check "one trace is served to a UI" wait_for 60 grep -q '^http' "$WORK/opened.log"
+check "its file has no name any more" test -z "$(find "$WORK/kept-not" -type f)"
+SHOWN=$(sed -n 's/^http.*url=//p' "$WORK/opened.log")
+check "the UI fetches it" curl -sf -H 'Sec-Fetch-Site: same-origin' -o "$WORK/shown.pftrace" "$SHOWN"
+check "it is that trace" $CHECK "$WORK/shown.pftrace" --min-packets 1
+CODE=0
+wait "$OPENED" || CODE=$?
+check "then it ends" test "$CODE" -eq 0
+check "and leaves nothing" test -z "$(ls "$WORK/kept-not")"
+check "links are not opened" exits_with 2 as guest traces open "$WEB_ID" --url
 check "of two, of which one is not there, one comes" \
     exits_with 3 as me traces get "$WEB_ID" "${WEB_ID%?}@" -o "$WORK/one.pftrace"
 check "and a program reads an object a line" \

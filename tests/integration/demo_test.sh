@@ -51,6 +51,8 @@ judge() {
     check "$1: by their names" names_are_there "$WORK/$1-kept.pftrace"
     check "$1: the README's picture can be drawn of its trace" draws "$WORK/$1.pftrace"
     check "$1: it says how to open the trace" grep -q 'ui.perfetto.dev' "$WORK/demo-$1.log"
+    check "$1: its last line is the command that shows the picture" eval \
+        'tail -n 1 "$WORK/demo-'"$1"'.log" | grep -qxF "    $(realpath "$BIN")/perfleet open $(realpath "$WORK/'"$1"'.pftrace")"'
     check "$1: it leaves nothing behind" wait_for 10 nothing_is_left
 }
 

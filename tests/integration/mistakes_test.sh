@@ -134,6 +134,19 @@ check "a preset that is not there" mistake 2 "$P" record --preset sytsem -o x "$
 check "a trace file in a folder that is not there" mistake 5 "$P" record --preset default -o nowhere/x --duration 1s "${LOCAL[@]}"
 check "a time that is none" mistake 2 "$P" record --preset default -o x --duration 10x "${LOCAL[@]}"
 check "a session's name that is none" mistake 2 "$P" start "my session" --preset default "${LOCAL[@]}"
+check "opening nothing" mistake 2 "$P" open
+check "opening a file that is not there" mistake 1 "$P" open nowhere.pftrace
+check "opening a folder" mistake 1 "$P" open one
+check "a UI at no address" mistake 2 "$P" open kept.pftrace --ui-url ui.example.com
+check "ui.perfetto.dev from another port" mistake 2 "$P" open kept.pftrace --ui-port 9002
+check "two UIs" mistake 2 "$P" open kept.pftrace --ui-dir one --ui-url https://ui.example.com
+check "a folder without a UI" mistake 1 "$P" open kept.pftrace --ui-dir one
+: >ui.zip
+check "a UI that is packed" mistake 1 "$P" open kept.pftrace --ui-dir ui.zip
+check "opening standard output" mistake 2 "$P" record --preset default -o - --open --duration 1s "${LOCAL[@]}"
+check "opening many files" mistake 2 "$P" record --preset default -o x --open --rotate-time 1s "${LOCAL[@]}"
+check "how to open, without opening" mistake 2 "$P" record --preset default -o x --no-browser "${LOCAL[@]}"
+check "opening a list" mistake 2 "$P" traces list --open
 mkdir slow
 start slow python3 -B "$ROOT/tests/support/endless_host.py" slow/consumer.sock one/consumer.sock -1
 check "a host that sends slowly listens" wait_for 20 grep -q listening slow.log

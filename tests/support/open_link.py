@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Opens a link of perfleet open in a headless Chromium, as a person would.
+
+Usage: open_link.py HOME LINK [--map HOST=ADDRESS:PORT] [--click] [--public PORT] [--allow] [--evil URL]
+--map: that name is at that address, over TLS with any certificate. --click: the page's button.
+--public: what is at 127.0.0.1:PORT counts as of the Internet, so that access to this device needs
+the user's permission, which --allow gives. --evil URL: a page of another origin, which asks for the
+link's trace.
+Prints a line of JSON: the title of the UI's page, requests, and what the console said."""
+import argparse
+import json
+import os
+import urllib.parse
+
+from browser_pipe import Browser
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-dev-shm-usage", "--disable-component-update", "--disable-background-networking",
+         "--disable-sync", "--no-default-browser-check", "--ignore-certificate-errors"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("home")
+    parser.add_argument("link")
+    parser.add_argument("--map", action="append", default=[])
+    parser.add_argument("--click", action="store_true")
+    parser.add_argument("--public")
+    parser.add_argument("--allow", action="store_true")
+    parser.add_argument("--evil")
+    args = parser.parse_args()
+    flags = list(FLAGS)
+    maps = ["MAP " + " ".join(text.split("=")) for text in args.map]
+    flags.append("--host-resolver-rules=" + ", ".join([*maps, "MAP * ~NOTFOUND", "EXCLUDE 127.0.0.1"]))
+    if args.public:
+        flags.append(f"--ip-address-space-overrides=127.0.0.1:{args.public}=public")
+    os.makedirs(args.home, exist_ok=True)
+    browser = Browser(flags, os.path.join(args.home, "profile"), {**os.environ, "HOME": args.home})
+    out = {}
+    try:
+        if args.allow:
+            site = urllib.parse.urlsplit(args.link)
+            # Chromium 145 and later; before, one permission for both.
+            for names in (["loopbackNetwork", "localNetwork"], ["localNetworkAccess"]):
+                try:
+                    browser.call("Browser.grantPermissions", permissions=names,
+                                 origin=f"{site.scheme}://{site.netloc}")
+                    break
+                except RuntimeError:
+                    continue
+        session = browser.open(args.evil or args.link)
+        if args.evil:
+            trace = urllib.parse.parse_qs(args.link.split("?", 1)[1])["url"][0]
+            browser.wait(session, "document.readyState === 'complete'")
+            out["title"] = browser.run(
+                session, f"fetch({json.dumps(trace)}).then(r => 'status ' + r.status, e => 'failed ' + e.message)")
+        else:
+            if args.click:
+                browser.wait(session, "document.querySelector('button') !== null")
+                browser.click(session, "button")
+                ui = None
+                for _ in range(100):
+                    ui = next((t for t in browser.targets() if t.get("openerId")), None)
+                    if ui:
+                        break
+                browser.page = session
+                session = browser.attach(ui["targetId"])
+            out["title"] = browser.wait(session, "/^(trace|failed) /.test(document.title) && document.title")
+            if args.click:
+                out["page"] = browser.run(browser.page, "document.getElementById('state').textContent")
+        out["requests"] = [f"{method} {url}" for method, url in browser.requests]
+        out["said"] = browser.said
+    finally:
+        browser.close()
+    print(json.dumps(out), flush=True)
+
+
+main()
