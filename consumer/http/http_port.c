@@ -59,6 +59,7 @@ struct pfl_http_exchange {
     bool is_head_only;
     bool is_chunked;
     bool is_whole;                       /* see on_gone */
+    size_t queued;                       /* when the timer of the end was last there */
     uint64_t left_bytes;                 /* of a body of known length */
     const struct pfl_http_body_ops *ops; /* borrowed; static; NULL: no body in parts */
     void *user;
@@ -99,10 +100,22 @@ static void free_later(struct pfl_http_exchange *x)
     uv_close((uv_handle_t *)&x->timer, on_timer_closed);
 }
 
+static uint64_t linger_ms(const struct pfl_http_exchange *x)
+{
+    return x->ops != NULL ? PFL_HTTP_LONG_LINGER_MS : PFL_HTTP_LINGER_MS;
+}
+
+/* As long as a browser takes bytes from the queue it is not late. */
 static void on_late(uv_timer_t *timer)
 {
     struct pfl_http_exchange *x = timer->data;
+    size_t queued = x->stream != NULL ? pfl_stream_queued_bytes(x->stream) : 0;
 
+    if (x->state == STATE_SENT && queued < x->queued) {
+        x->queued = queued;
+        (void)uv_timer_start(timer, on_late, linger_ms(x), 0);
+        return;
+    }
     x->has_peer_ended = false; /* not in order */
     if (x->stream != NULL)
         pfl_stream_close(x->stream);
@@ -162,9 +175,10 @@ static int send_head(struct pfl_http_exchange *x, const struct pfl_http_answer *
 static void finish(struct pfl_http_exchange *x)
 {
     x->state = STATE_SENT;
-    (void)uv_timer_start(&x->timer, on_late, PFL_HTTP_LINGER_MS, 0);
+    x->queued = pfl_stream_queued_bytes(x->stream);
+    (void)uv_timer_start(&x->timer, on_late, linger_ms(x), 0);
     if (x->has_peer_ended)
-        pfl_stream_close_after_flush(x->stream, PFL_HTTP_LINGER_MS);
+        pfl_stream_close_after_flush(x->stream, linger_ms(x));
     else
         pfl_stream_shutdown(x->stream);
 }
@@ -306,7 +320,7 @@ static void on_eof(void *user)
     if (x->state == STATE_READING || x->state == STATE_SENDING)
         pfl_stream_close(x->stream);
     else if (x->state == STATE_SENT)
-        pfl_stream_close_after_flush(x->stream, PFL_HTTP_LINGER_MS);
+        pfl_stream_close_after_flush(x->stream, linger_ms(x));
 }
 
 static void on_writable(void *user)

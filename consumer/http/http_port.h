@@ -14,9 +14,12 @@
 
 #define PFL_HTTP_MAX_CONNECTIONS    64u
 #define PFL_HTTP_REQUEST_TIMEOUT_MS 10000u /* until a request is whole */
-#define PFL_HTTP_LINGER_MS          30000u /* for the browser to read the rest */
-#define PFL_HTTP_ANSWER_MAX_BYTES   (4u << 20)
-#define PFL_HTTP_QUEUE_LOW_BYTES    (256u << 10)
+/* For the browser to read the rest, from the last bytes that it took; of a body in parts, of which
+ * the kernel and ssh may hold many MiB. */
+#define PFL_HTTP_LINGER_MS        30000u
+#define PFL_HTTP_LONG_LINGER_MS   300000u
+#define PFL_HTTP_ANSWER_MAX_BYTES (4u << 20)
+#define PFL_HTTP_QUEUE_LOW_BYTES  (256u << 10)
 
 struct pfl_http_port;
 /* A request and its answer. It is the handler's until it answers, or until on_gone. */
