@@ -27,6 +27,7 @@
 #define RULE_PATH_BENEATH   1
 #define RULE_NET_PORT       2
 
+#define FS_EXECUTE     (1ull << 0)
 #define FS_WRITE_FILE  (1ull << 1)
 #define FS_READ_FILE   (1ull << 2)
 #define FS_READ_DIR    (1ull << 3)
@@ -170,5 +171,63 @@ int pfl_landlock_enter(const struct pfl_sandbox_conf *conf, int *ret_abi)
     (void)close((int)fd);
     if (rc == 0)
         *ret_abi = (int)abi;
+    return rc;
+}
+
+/* ---- a program that is executed ---- */
+
+bool pfl_landlock_is_there(void)
+{
+    return syscall(CALL_CREATE_RULESET, NULL, 0, FLAG_VERSION) >= 1;
+}
+
+/* What is not there needs no grant. */
+static int grant_if_there(int ruleset_fd, const char *path, uint64_t allowed)
+{
+    struct path_beneath rule = {.allowed = allowed, .parent_fd = open(path, O_PATH | O_CLOEXEC)};
+    struct stat st;
+    long rc;
+
+    if (rule.parent_fd < 0)
+        return 0;
+    if (fstat(rule.parent_fd, &st) != 0 || !S_ISDIR(st.st_mode))
+        rule.allowed &= ~FS_READ_DIR;
+    rc = syscall(CALL_ADD_RULE, ruleset_fd, RULE_PATH_BENEATH, &rule, 0);
+    (void)close(rule.parent_fd);
+    return rc == 0 ? 0 : PFL_ESTATE;
+}
+
+static int grant_guest(int ruleset_fd, const char *program)
+{
+    static const char *const folders[] = {"/usr", "/bin", "/lib", "/lib32", "/lib64", "/nix/store"};
+    static const char *const files[] = {"/etc/ld.so.cache", "/etc/localtime", "/dev/urandom"};
+    int rc = grant_if_there(ruleset_fd, program, FS_EXECUTE | FS_READ_FILE);
+
+    for (size_t i = 0; rc == 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
+        rc = grant_if_there(ruleset_fd, folders[i], FS_EXECUTE | FS_READ_FILE | FS_READ_DIR);
+    for (size_t i = 0; rc == 0 && i < sizeof(files) / sizeof(files[0]); i++)
+        rc = grant_if_there(ruleset_fd, files[i], FS_READ_FILE);
+    return rc == 0 ? grant_if_there(ruleset_fd, "/dev/null", FS_READ_FILE | FS_WRITE_FILE) : rc;
+}
+
+int pfl_landlock_enter_guest(const char *program)
+{
+    static const struct pfl_sandbox_conf none = {.mode = PFL_SANDBOX_AUTO};
+    long abi = syscall(CALL_CREATE_RULESET, NULL, 0, FLAG_VERSION);
+    struct ruleset set;
+    size_t size;
+    long fd;
+    int rc;
+
+    if (abi < 1)
+        return PFL_ESTATE;
+    set = choose(&none, (int)abi, &size);
+    fd = syscall(CALL_CREATE_RULESET, &set, size, 0);
+    if (fd < 0)
+        return PFL_ESTATE;
+    rc = grant_guest((int)fd, program);
+    if (rc == 0 && syscall(CALL_RESTRICT_SELF, fd, 0) != 0)
+        rc = PFL_ESTATE;
+    (void)close((int)fd);
     return rc;
 }

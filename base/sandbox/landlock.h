@@ -10,4 +10,10 @@
  * exist, logged. */
 PFL_MUST_USE int pfl_landlock_enter(const struct pfl_sandbox_conf *conf, int *ret_abi);
 
+/* The kernel has it, and lets this process use it. */
+bool pfl_landlock_is_there(void);
+/* The same for a program that this process is going to execute: it reads and executes what is
+ * beneath /usr and /lib, and itself, and writes no file. PFL_ESTATE: the kernel has no Landlock. */
+PFL_MUST_USE int pfl_landlock_enter_guest(const char *program);
+
 #endif

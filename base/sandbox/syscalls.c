@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -19,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -126,6 +128,45 @@ static const struct rule keep_rules[] = {
     {"fcntl", 1, INT, F_GETLK},     {"fcntl", 1, INT, F_SETLK},
     {"fcntl", 1, INT, F_SETLKW},    {"fcntl", 1, INT, F_OFD_GETLK},
     {"fcntl", 1, INT, F_OFD_SETLK}, {"fcntl", 1, INT, F_OFD_SETLKW}};
+
+/* A program that is executed, its loader, and an interpreter. Its limits it can only lower. */
+static const char *const guest_calls[] = {"execve",
+                                          "mmap",
+                                          "mprotect",
+                                          "arch_prctl",
+                                          "set_tid_address",
+                                          "access",
+                                          "faccessat",
+                                          "faccessat2",
+                                          "stat",
+                                          "lstat",
+                                          "statx",
+                                          "newfstatat",
+                                          "readlink",
+                                          "readlinkat",
+                                          "getcwd",
+                                          "getdents64",
+                                          "fadvise64",
+                                          "pipe2",
+                                          "dup",
+                                          "dup2",
+                                          "dup3",
+                                          "getppid",
+                                          "getpgrp",
+                                          "getpgid",
+                                          "epoll_create1",
+                                          "eventfd2",
+                                          "membarrier",
+                                          "mincore",
+                                          "sched_getparam",
+                                          "sched_getscheduler",
+                                          "select",
+                                          "pselect6"};
+static const struct rule guest_rules[] = {{"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY},
+                                          {"open", 1, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY},
+                                          {"fcntl", 1, INT, F_DUPFD},
+                                          {"prlimit64", 0, INT, 0},
+                                          {"ioctl", 1, INT, TCGETS}};
 
 /* No library that we use ever tries these. */
 static const char *const killing[] = {"execve",
@@ -298,7 +339,29 @@ static int fill(scmp_filter_ctx ctx, const struct pfl_sandbox_conf *conf)
     return rc;
 }
 
-int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf)
+static int fill_guest(scmp_filter_ctx ctx)
+{
+    static const struct group guest = GROUP(guest);
+    int rc = add_calls(ctx, SCMP_ACT_ALLOW, always, COUNT(always));
+
+    if (rc == 0)
+        rc = add_rules(ctx, with_arguments, COUNT(with_arguments));
+    if (rc == 0)
+        rc = add_own_signals(ctx);
+    if (rc == 0)
+        rc = add_group(ctx, &guest);
+    return rc == 0 ? add_calls(ctx, SCMP_ACT_ERRNO(ENOSYS), absent, COUNT(absent)) : rc;
+}
+
+bool pfl_syscalls_can_filter(void)
+{
+    const uint32_t action = SECCOMP_RET_ERRNO;
+
+    return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
+}
+
+/* `conf` NULL: for a guest. */
+static int enter(const struct pfl_sandbox_conf *conf)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     int rc;
@@ -311,11 +374,21 @@ int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf)
     if (rc == 0) /* a tree, not a chain of comparisons */
         rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (rc == 0)
-        rc = fill(ctx, conf);
+        rc = conf != NULL ? fill(ctx, conf) : fill_guest(ctx);
     if (rc == 0)
         rc = seccomp_load(ctx);
     seccomp_release(ctx);
     if (rc == 0)
         return 0;
     return rc == -ENOMEM ? PFL_ENOMEM : PFL_ESTATE;
+}
+
+int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf)
+{
+    return enter(conf);
+}
+
+int pfl_syscalls_enter_guest(void)
+{
+    return enter(NULL);
 }

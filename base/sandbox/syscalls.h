@@ -10,4 +10,11 @@
  * (SIGSYS). PFL_ESTATE: the kernel refuses filters, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf);
 
+/* The kernel takes filters. */
+bool pfl_syscalls_can_filter(void);
+/* The list for a program that this process is going to execute, which is not ours: it computes,
+ * has threads, reads files and its open descriptors. No sockets, no processes, no signals to
+ * others. PFL_ESTATE, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_syscalls_enter_guest(void);
+
 #endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guest's sandbox, in this order:
+ *
+ *     namespaces of its own, without network -> no new privileges, no capabilities -> it dies with
+ *     its parent -> Landlock -> list of system calls -> bounds (address space, CPU time, no files,
+ *     no core, few descriptors) -> execve
+ *
+ * Namespaces are taken if the kernel gives them: without them Landlock and the list keep the
+ * network away. Failures: what is missing is fatal with REQUIRE only; a program that cannot be
+ * executed. Owns nothing.
+ */
+#include "base/sandbox/guest.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/sandbox/landlock.h"
+#include "base/sandbox/privileges.h"
+#include "base/sandbox/syscalls.h"
+
+#define DESCRIPTORS_MAX 64u
+
+extern char **environ;
+
+const char *pfl_guest_find_missing(void)
+{
+    bool has_landlock = pfl_landlock_is_there();
+    bool has_seccomp = pfl_syscalls_can_filter();
+
+    if (has_landlock)
+        return has_seccomp ? NULL : "seccomp";
+    return has_seccomp ? "Landlock" : "Landlock and seccomp";
+}
+
+static int bound(int resource, uint64_t max)
+{
+    struct rlimit old;
+    struct rlimit limit;
+
+    if (getrlimit((__rlimit_resource_t)resource, &old) != 0)
+        return PFL_EIO;
+    limit.rlim_cur = limit.rlim_max = max < old.rlim_max ? max : old.rlim_max;
+    return setrlimit((__rlimit_resource_t)resource, &limit) == 0 ? 0 : PFL_EIO;
+}
+
+static int bound_all(const struct pfl_guest_conf *conf)
+{
+    int rc = bound(RLIMIT_AS, conf->max_bytes);
+
+    if (rc == 0)
+        rc = bound(RLIMIT_CPU, conf->max_seconds);
+    if (rc == 0)
+        rc = bound(RLIMIT_FSIZE, 0);
+    if (rc == 0)
+        rc = bound(RLIMIT_CORE, 0);
+    return rc == 0 ? bound(RLIMIT_NOFILE, DESCRIPTORS_MAX) : rc;
+}
+
+/* Root needs no namespace for users. */
+static void leave_network(void)
+{
+    const int spaces = CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+
+    if (unshare(spaces) != 0)
+        (void)unshare(CLONE_NEWUSER | spaces);
+}
+
+static bool is_fatal(const struct pfl_guest_conf *conf, int rc)
+{
+    return rc != 0 && (rc != PFL_ESTATE || conf->mode == PFL_SANDBOX_REQUIRE);
+}
+
+static int confine(const struct pfl_guest_conf *conf)
+{
+    bool has_nice;
+    int rc;
+
+    leave_network();
+    rc = pfl_privileges_drop_capabilities(false, &has_nice);
+    /* Not before: the kernel forgets it when capabilities change. */
+    if (rc == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+        rc = PFL_EIO;
+    if (rc != 0)
+        return rc;
+    rc = pfl_landlock_enter_guest(conf->program);
+    if (!is_fatal(conf, rc))
+        rc = pfl_syscalls_enter_guest();
+    return is_fatal(conf, rc) ? rc : 0;
+}
+
+int pfl_guest_run(const struct pfl_guest_conf *conf, char *const *argv)
+{
+    int rc = 0;
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        return PFL_EIO;
+    if (conf->mode != PFL_SANDBOX_OFF)
+        rc = confine(conf);
+    if (rc == 0)
+        rc = bound_all(conf);
+    if (rc != 0)
+        return rc;
+    (void)execve(conf->program, argv, environ);
+    return PFL_EIO;
+}
