@@ -8,6 +8,7 @@
 #include "consumer/cmd/args.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,44 @@ static bool take_rotation(struct pfl_args *args, int option, const char *arg)
     }
 }
 
+static bool take_number(const char *option, const char *arg, uint32_t max, uint32_t *ret_number)
+{
+    if (pfl_rotation_args_parse_number(arg, ret_number) && *ret_number != 0 && *ret_number <= max)
+        return true;
+    pfl_cmd_error("%s %s: give a number from 1 to %" PRIu32, option, arg, max);
+    return false;
+}
+
+static bool take_sandbox(struct pfl_args *args, const char *arg)
+{
+    if (pfl_sandbox_mode_parse(arg, &args->ask.sandbox))
+        return true;
+    pfl_cmd_error("--sandbox %s: give auto, require or off", arg);
+    return false;
+}
+
+static bool take_ask(struct pfl_args *args, int option, const char *arg)
+{
+    switch (option) {
+    case OPT_CSV:
+        args->ask.is_csv = true;
+        return true;
+    case OPT_QUIET:
+        args->is_quiet = true;
+        return true;
+    case OPT_JOBS:
+        return take_number("--jobs", arg, PFL_ASK_JOBS_MAX, &args->ask.jobs);
+    case OPT_MAX_MIB:
+        return take_number("--max-mib", arg, PFL_ASK_MIB_MAX, &args->ask.max_mib);
+    case OPT_MAX_TIME:
+        return take_time("--max-time", arg, &args->ask.max_time_ms);
+    case OPT_SANDBOX:
+        return take_sandbox(args, arg);
+    default:
+        return false;
+    }
+}
+
 /* Options that are only there or not. */
 static bool take_flag(struct pfl_args *args, int option)
 {
@@ -209,8 +248,9 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
     case OPT_JSON:
         args->is_json = true;
         return true;
-    case 'q':
-        args->is_quiet = true;
+    case 'q': /* of ask it has a value */
+        args->ask.query = arg;
+        args->is_quiet = arg == NULL;
         return true;
     case OPT_PROBLEMS:
         args->is_problems = true;
@@ -229,7 +269,24 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
     case OPT_UI_ORIGIN:
         return take_ui_origin(args, arg);
     default:
-        return take_flag(args, option) || take_rotation(args, option, arg);
+        return take_flag(args, option) || take_ask(args, option, arg) ||
+               take_rotation(args, option, arg);
+    }
+}
+
+static const char **text_of_ask(struct pfl_args *args, int option)
+{
+    switch (option) {
+    case 'f':
+        return &args->ask.file;
+    case OPT_READY:
+        return &args->ask.ready;
+    case OPT_SUMMARY:
+        return &args->ask.summary;
+    case OPT_TRACE_PROCESSOR:
+        return &args->ask.program;
+    default:
+        return NULL;
     }
 }
 
@@ -255,7 +312,7 @@ static const char **text_of_traces(struct pfl_args *args, int option)
     case OPT_KEEP_FOR:
         return &args->traces.keep_for;
     default:
-        return NULL;
+        return text_of_ask(args, option);
     }
 }
 
@@ -287,7 +344,11 @@ static const char **text_of(struct pfl_args *args, int option)
 static bool take_words(const struct pfl_command *command, struct pfl_args *args, int argc,
                        char **argv)
 {
+    args->files = argv + optind;
+    args->files_len = (size_t)(argc - optind);
     for (; optind < argc; optind++) {
+        if (args->words_len == PFL_ARGS_MAX_WORDS && command->words_max > PFL_ARGS_MAX_WORDS)
+            continue; /* they are in `files` */
         if (args->words_len == command->words_max) {
             pfl_cmd_error("%s: unexpected argument%s", argv[optind],
                           (command->options & PFL_OPTIONS_TARGETS) != 0

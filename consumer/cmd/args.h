@@ -7,6 +7,7 @@
 #ifndef PFL_CONSUMER_ARGS_H
 #define PFL_CONSUMER_ARGS_H
 
+#include "base/sandbox/sandbox.h"
 #include "consumer/cmd/operator_settings.h"
 #include "consumer/cmd/targets.h"
 #include "consumer/ui/ui_access.h"
@@ -33,9 +34,12 @@ enum pfl_option_group {
     PFL_OPTIONS_PAGE = 1 << 16,
     PFL_OPTIONS_OPEN = 1 << 17, /* which UI, and how it is reached */
     PFL_OPTIONS_THEN_OPEN = 1 << 18,
+    PFL_OPTIONS_ASK = 1 << 19,
 };
 
 #define PFL_ARGS_MAX_WORDS 32
+#define PFL_ASK_JOBS_MAX   64u
+#define PFL_ASK_MIB_MAX    (1u << 20)
 
 /* Of `perfleet traces`; texts are NULL if not given. */
 struct pfl_trace_args {
@@ -64,6 +68,20 @@ struct pfl_open_args {
     uint32_t serve_ms; /* --serve-for; 0: not given */
 };
 
+/* Of `perfleet ask`; texts are NULL, numbers 0 if not given. */
+struct pfl_ask_args {
+    const char *query;
+    const char *file;
+    const char *ready;
+    const char *summary;
+    const char *program;
+    enum pfl_sandbox_mode sandbox;
+    uint32_t jobs;
+    uint32_t max_mib;
+    uint32_t max_time_ms;
+    bool is_csv;
+};
+
 struct pfl_args {
     struct pfl_operator_settings settings; /* of the command line, the environment and files */
     struct pfl_targets targets;
@@ -76,6 +94,7 @@ struct pfl_args {
     uint32_t buffer_kb;    /* for categories; 0: not given */
     const char *collector; /* its name; NULL: the relay's only one */
     struct pfl_trace_args traces;
+    struct pfl_ask_args ask;
     const char *output;
     char output_room[48]; /* for a generated name */
     const char *socket_path;
@@ -109,6 +128,8 @@ struct pfl_args {
     bool is_quiet;
     const char *words[PFL_ARGS_MAX_WORDS]; /* non-option arguments; borrowed from argv */
     size_t words_len;
+    char *const *files; /* all non-option arguments, of which `words` has the first; likewise */
+    size_t files_len;
 };
 
 struct pfl_command {

@@ -35,9 +35,12 @@ int pfl_cmd_ui(struct pfl_args *args);
 int pfl_cmd_traces(struct pfl_args *args);
 int pfl_cmd_open(struct pfl_args *args);
 int pfl_cmd_order(struct pfl_args *args);
+int pfl_cmd_ask_traces(struct pfl_args *args);
 int pfl_cmd_config(struct pfl_args *args);
 /* Reads its own arguments; argv[0] is "pki". */
 int pfl_cmd_pki(int argc, char **argv);
+/* Not for people: `ask` starts it; it enters a sandbox and becomes a Trace Processor. */
+int pfl_cmd_confined(int argc, char **argv);
 
 /* A command that queries every host and prints one report. */
 struct pfl_cmd_question {

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "consumer/ask/ready_question.h"
 #include "consumer/cmd/cmd_complete.h"
 #include "consumer/cmd/options.h"
 #include "consumer/config/category.h"
@@ -133,11 +134,17 @@ static void offer_presets(struct line *line, const char *words)
         offer(line, pfl_presets[i].name);
 }
 
+static void offer_ready(struct line *line, const char *words)
+{
+    offer_words(line, words);
+    for (size_t i = 0; i < pfl_ready_questions_len; i++)
+        offer(line, pfl_ready_questions[i].name);
+}
+
 static void offer_files(struct line *line, const char *words)
 {
     (void)line;
-    (void)words;
-    puts("@files");
+    puts(words);
 }
 
 static void offer_columns(struct line *line, const char *words)
@@ -163,6 +170,11 @@ static const struct place values[] = {
     {.name = "quorum", .offer = offer_words, .words = "100% 50%"},
     {.name = "columns", .offer = offer_columns},
     {.name = "color", .offer = offer_words, .words = "auto always never"},
+    {.name = "ready", .offer = offer_ready, .words = "list"},
+    {.name = "summary", .offer = offer_files, .words = "@files"},
+    {.name = "trace-processor", .offer = offer_files, .words = "@files"},
+    {.name = "sandbox", .offer = offer_words, .words = "auto require off"},
+    {.name = "max-time", .offer = offer_words, .words = "30s 2m 10m"},
 };
 #define VALUES (sizeof(values) / sizeof(values[0]))
 
@@ -180,8 +192,9 @@ static const struct place places[] = {
     {.name = "forget", .offer = offer_left, .last = PFL_ARGS_MAX_WORDS},
     {.name = "order", .offer = offer_words, .words = "check put list show pause resume rm"},
     {.name = "traces", .offer = offer_words, .words = "list get open pin unpin rm verify missing"},
+    {.name = "ask", .offer = offer_files, .words = "@files", .last = SIZE_MAX},
     {.name = "tunnel", .offer = offer_hosts, .words = "", .last = PFL_ARGS_MAX_WORDS},
-    {.name = "open", .offer = offer_files, .last = PFL_ARGS_MAX_WORDS},
+    {.name = "open", .offer = offer_files, .words = "@files", .last = PFL_ARGS_MAX_WORDS},
     {.name = "presets", .offer = offer_presets},
     {.name = "config", .offer = offer_words, .words = "show"},
 };

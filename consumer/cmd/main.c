@@ -138,6 +138,18 @@ static const struct pfl_command commands[] = {
      "4 the file is not complete, 5 it could not be written",
      ASKS_RELAY | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_TRACES | PFL_OPTIONS_QUIET | OPENS, 0,
      PFL_ARGS_MAX_WORDS, pfl_cmd_traces},
+    {"ask", "a question to many traces: PerfettoSQL, trace by trace",
+     "(-q SQL | -f FILE | --ready NAME | --summary SPEC) [OPTIONS] [FILE... | ID...]",
+     "Asks each trace that the options or IDs select of what the collector behind --relay keeps, "
+     "or each\n"
+     "FILE, with trace_processor_shell processes in a sandbox. Rows come as they are found, with "
+     "host, start\n"
+     "and trace in front. -o x.sqlite keeps them with what was asked and of which traces. A trace "
+     "that\n"
+     "is broken, too large or too slow is named and passed over.",
+     "0 all are answered, 1 none, 2 usage, or the question has an error,\n"
+     "4 some are not, or segments are missing, 5 the answer could not be written",
+     ASKS_RELAY | PFL_OPTIONS_COLLECTOR | PFL_OPTIONS_ASK, 0, SIZE_MAX, pfl_cmd_ask_traces},
     {"query", "sessions, producers and data sources of hosts", HOSTS " [--json]",
      "The sessions, producers and data sources of each host.", ANSWER_EXITS, ASKS_ALL, 0, 0,
      pfl_cmd_query},
@@ -285,6 +297,8 @@ int main(int argc, char **argv)
     }
     if (argc >= 2 && strcmp(argv[1], "complete") == 0)
         return complete(argc - 2, argv + 2);
+    if (argc >= 2 && strcmp(argv[1], "confined") == 0)
+        return pfl_cmd_confined(argc - 1, argv + 1);
     if (command != NULL && command->run == NULL)
         return pfl_cmd_pki(argc - 1, argv + 1);
     if (command != NULL)

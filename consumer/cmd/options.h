@@ -63,6 +63,15 @@ enum pfl_option {
     OPT_UI_URL,
     OPT_NO_BROWSER,
     OPT_SERVE_FOR,
+    OPT_READY,
+    OPT_SUMMARY,
+    OPT_TRACE_PROCESSOR,
+    OPT_SANDBOX,
+    OPT_CSV,
+    OPT_JOBS,
+    OPT_MAX_MIB,
+    OPT_MAX_TIME,
+    OPT_QUIET,
 };
 
 #define PFL_OPTIONS_MAX 96u /* rows of the table */

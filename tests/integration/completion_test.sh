@@ -57,6 +57,7 @@ check "what was asked is used again" test -n "$(find "$XDG_CACHE_HOME/perfleet" 
 check "within a minute" says '^flight$' asked read --host web1 ''
 "$P" start flight -q track_event --host web1 >>"$WORK/flight.log"
 check "a word is there once" test "$(asked record --host web1 --select '' | sort | uniq -d | wc -l)" -eq 0
+check "ready questions are offered" says '^losses$' asked ask --ready ''
 check "behind -- there are no options" test -z "$(asked record -- --quo)"
 check "an option's value is no word" says '^flight$' asked stop --timeout 5s --host web1 ''
 check "a second session is not meant" test -z "$(asked stop flight '' | grep -v '^--')"

@@ -30,7 +30,8 @@ ALLOWED = {
     "agent/daemon": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"), ("uv", "jansson")),
     "agent/supervisor": (("tunnel", "base", "base/sandbox"), ()),
     "agent/probes": (("producer", "base", "settings", "proto"), ()),
-    "consumer": (("tunnel", "proto", "settings", "base", "base/io"), ("uv", "protobuf-c", "jansson", "websockets")),
+    "consumer": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"),
+                 ("uv", "protobuf-c", "jansson", "websockets", "sqlite3")),
     "collector": (("tunnel", "proto", "settings", "base", "base/io", "base/sandbox"),
                   ("uv", "protobuf-c", "jansson", "sqlite3", "curl", "libpq")),
     "tests": (("abi", "base", "base/io", "base/sandbox", "proto", "settings", "producer", "service", "tunnel", "relay", "agent/daemon",
@@ -56,7 +57,7 @@ SHELLS = {
     "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
     "agent/daemon": re.compile(r"((alarm|collect|events|join|order|segment|stream)/)?(\w*port|port_impl|segments_impl|sandbox|daemon|main)\.[ch]$"),
     "collector": re.compile(r"((store|index)/\w+|(\w+/)?\w*port|sandbox|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ui/(ui_port|nested_loop|fleet_(client|impl|port|run))|http/http_port|open/\w+_port|web/\w+_port|collector/collector_conn|host/(fan_out|\w+_conn|host_recording\w*))\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ask/(\w+_port|answer_store)|ui/(ui_port|nested_loop|fleet_(client|impl|port|run))|http/http_port|open/\w+_port|web/\w+_port|collector/collector_conn|host/(fan_out|\w+_conn|host_recording\w*))\.[ch]$"),
 }
 
 # The folders inside a folder, from the bottom up ("": its own files). A folder uses only those below it.
@@ -64,7 +65,7 @@ FLOORS = {
     "agent/daemon": ("events", "stream", "alarm", "segment", "order", "collect", "join", ""),
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
     "collector": ("describe", "store", "index", "engines", "relay", "retain", "order", "pull", "serve", ""),
-    "consumer": ("", "clock", "config", "merge", "collector", "host", "report", "recording", "proxy", "ui", "http", "open", "web", "cmd"),
+    "consumer": ("", "clock", "config", "merge", "collector", "ask", "host", "report", "recording", "proxy", "ui", "http", "open", "web", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel", "order"),
     "relay": ("policy", "hub", "direct", "accept", ""),
