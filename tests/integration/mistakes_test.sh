@@ -222,11 +222,11 @@ check "a service whose sockets are its owner's says so" grep -q 'socket-for-owne
 unset TRACE_PROCESSOR
 check "a question that is not asked" mistake 2 "$P" ask x.pftrace
 check "a ready question that is none" mistake 2 "$P" ask --ready lossses x.pftrace
-check "no Trace Processor" mistake 1 "$P" ask -q SELECT x.pftrace
-check "a Trace Processor that is not there" mistake 1 "$P" ask -q SELECT --trace-processor nowhere x.pftrace
-check "a question without traces" mistake 2 "$P" ask -q SELECT --trace-processor cat
-check "an answer in two forms" mistake 2 "$P" ask -q SELECT --trace-processor cat --json -o x.sqlite x.pftrace
-check "no place for a trace" mistake 2 "$P" ask -q SELECT --trace-processor cat --jobs 0 x.pftrace
+check "no Trace Processor" mistake 1 "$P" ask --query SELECT x.pftrace
+check "a Trace Processor that is not there" mistake 1 "$P" ask --query SELECT --trace-processor nowhere x.pftrace
+check "a question without traces" mistake 2 "$P" ask --query SELECT --trace-processor cat
+check "an answer in two forms" mistake 2 "$P" ask --query SELECT --trace-processor cat --json -o x.sqlite x.pftrace
+check "no place for a trace" mistake 2 "$P" ask --query SELECT --trace-processor cat --jobs 0 x.pftrace
 
 # ---- sockets
 check "a socket that is not there" mistake 1 "$P" hosts --host unix:nowhere.sock
