@@ -3,9 +3,9 @@
  * The conversation: see trace_question.h.
  *
  * Either direction is a TraceProcessorRpcStream: each message has its tag and length in front.
- * Requests are sent without waiting for replies: APPEND_TRACE_DATA*, FINALIZE_TRACE_DATA, and
- * QUERY_STREAMING or SUMMARIZE_TRACE. The replies come in the same order; a question with many rows
- * has several.
+ * Requests are sent without waiting for replies: APPEND_TRACE_DATA*, FINALIZE_TRACE_DATA,
+ * QUERY_STREAMING for what the trace says about itself, and QUERY_STREAMING or SUMMARIZE_TRACE. The
+ * replies come in the same order; a question with many rows has several.
  *
  * Failures: an error in a reply is the outcome, with its text; a reply that nobody asked for, that
  * is too large or malformed ends the conversation. Owns what is not a whole message yet. Limits:
@@ -23,6 +23,11 @@
 #define FEED_MAX_BYTES (1u << 20)
 #define HEAD_BYTES     48u
 
+/* Older Trace Processors do not know a machine's name. */
+static const char about[] =
+    "SELECT (SELECT group_concat(name, '+') FROM (SELECT DISTINCT name FROM machine "
+    "WHERE name IS NOT NULL ORDER BY name LIMIT 8)), to_realtime(trace_start())";
+
 struct pfl_trace_question {
     struct pfl_trace_question_conf conf;
     struct pfl_buf replies; /* the beginning of a message */
@@ -30,6 +35,7 @@ struct pfl_trace_question {
     uint64_t appended; /* pieces whose reply is to come */
     bool is_asked;
     bool is_finalized; /* the reply to it came */
+    bool is_about;     /* the next reply is to what the trace says about itself */
     size_t columns_len;
     bool has_columns;
     enum pfl_trace_question_outcome outcome;
@@ -112,49 +118,55 @@ int pfl_trace_question_load(struct pfl_trace_question *self, struct pfl_span dat
     return rc;
 }
 
-static void add_summary(const struct pfl_trace_question_conf *conf, struct pfl_message *m)
+static int add_query(struct pfl_trace_question *q, struct pfl_span sql, struct pfl_buf *out)
 {
-    size_t mark;
+    struct pfl_buf args;
+    struct pfl_message m;
 
-    pfl_message_bytes(
-        m, conf->is_binary ? TRACE_SUMMARY_ARGS__PROTO_SPECS : TRACE_SUMMARY_ARGS__TEXTPROTO_SPECS,
-        conf->text);
-    mark = pfl_message_begin(m, TRACE_SUMMARY_ARGS__COMPUTATION_SPEC);
-    pfl_message_varint(m, TRACE_SUMMARY_ARGS__COMPUTATION_SPEC__RUN_ALL_METRICS, 1);
-    pfl_message_end(m, mark);
-    pfl_message_varint(m, TRACE_SUMMARY_ARGS__OUTPUT_FORMAT, TRACE_SUMMARY_ARGS__TEXTPROTO);
+    pfl_buf_init(&args, sql.len + HEAD_BYTES);
+    m = pfl_message_of(&args);
+    pfl_message_bytes(&m, QUERY_ARGS__SQL_QUERY, sql);
+    if (m.rc == 0)
+        m.rc = add_request(q, TRACE_PROCESSOR_RPC__TPM_QUERY_STREAMING,
+                           TRACE_PROCESSOR_RPC__QUERY_ARGS, pfl_buf_get(&args), out);
+    pfl_buf_fini(&args);
+    return m.rc;
 }
 
-static int add_question(struct pfl_trace_question *q, struct pfl_buf *out)
+static int add_summary(struct pfl_trace_question *q, struct pfl_buf *out)
 {
     const struct pfl_trace_question_conf *conf = &q->conf;
     struct pfl_buf args;
     struct pfl_message m;
+    size_t mark;
 
     pfl_buf_init(&args, conf->text.len + HEAD_BYTES);
     m = pfl_message_of(&args);
-    if (conf->is_summary)
-        add_summary(conf, &m);
-    else
-        pfl_message_bytes(&m, QUERY_ARGS__SQL_QUERY, conf->text);
+    pfl_message_bytes(
+        &m, conf->is_binary ? TRACE_SUMMARY_ARGS__PROTO_SPECS : TRACE_SUMMARY_ARGS__TEXTPROTO_SPECS,
+        conf->text);
+    mark = pfl_message_begin(&m, TRACE_SUMMARY_ARGS__COMPUTATION_SPEC);
+    pfl_message_varint(&m, TRACE_SUMMARY_ARGS__COMPUTATION_SPEC__RUN_ALL_METRICS, 1);
+    pfl_message_end(&m, mark);
+    pfl_message_varint(&m, TRACE_SUMMARY_ARGS__OUTPUT_FORMAT, TRACE_SUMMARY_ARGS__TEXTPROTO);
     if (m.rc == 0)
-        m.rc = add_request(q,
-                           conf->is_summary ? TRACE_PROCESSOR_RPC__TPM_SUMMARIZE_TRACE
-                                            : TRACE_PROCESSOR_RPC__TPM_QUERY_STREAMING,
-                           conf->is_summary ? TRACE_PROCESSOR_RPC__TRACE_SUMMARY_ARGS
-                                            : TRACE_PROCESSOR_RPC__QUERY_ARGS,
-                           pfl_buf_get(&args), out);
+        m.rc = add_request(q, TRACE_PROCESSOR_RPC__TPM_SUMMARIZE_TRACE,
+                           TRACE_PROCESSOR_RPC__TRACE_SUMMARY_ARGS, pfl_buf_get(&args), out);
     pfl_buf_fini(&args);
     return m.rc;
 }
 
 int pfl_trace_question_ask(struct pfl_trace_question *self, struct pfl_buf *out)
 {
+    const struct pfl_trace_question_conf *conf = &self->conf;
     int rc = add_request(self, TRACE_PROCESSOR_RPC__TPM_FINALIZE_TRACE_DATA, 0,
                          pfl_span_of(NULL, 0), out);
 
+    self->is_about = conf->on_about != NULL;
+    if (rc == 0 && self->is_about)
+        rc = add_query(self, pfl_span_of(about, sizeof(about) - 1), out);
     if (rc == 0)
-        rc = add_question(self, out);
+        rc = conf->is_summary ? add_summary(self, out) : add_query(self, conf->text, out);
     self->is_asked = rc == 0;
     return rc;
 }
@@ -256,6 +268,24 @@ static int take_result(struct pfl_trace_question *q, struct pfl_span message)
     return 0;
 }
 
+/* One row in one batch; an error is none. */
+static int take_about(struct pfl_trace_question *q, struct pfl_span message)
+{
+    struct pfl_cell cells[PFL_TRACE_QUESTION_ABOUT];
+    struct pfl_reader batches = pfl_reader_of(message);
+    struct pfl_query_cells rows;
+    struct pfl_query_part part;
+
+    if (pfl_query_part_parse(message, &part) != 0)
+        return break_off(q);
+    if (part.error.len == 0 && part.columns_len == PFL_TRACE_QUESTION_ABOUT &&
+        pfl_query_cells_next_batch(&batches, &rows) == 0 &&
+        pfl_query_cells_read_row(&rows, cells, PFL_TRACE_QUESTION_ABOUT) == 0)
+        q->conf.on_about(q->conf.user, cells);
+    q->is_about = part.error.len == 0 && !part.is_last;
+    return 0;
+}
+
 static int take_summary(struct pfl_trace_question *q, struct pfl_span message)
 {
     const struct pfl_span name = pfl_span_of("summary", 7);
@@ -320,6 +350,8 @@ static int take_args(struct pfl_trace_question *q, const struct reply *reply)
         q->is_finalized = true;
         return take_loaded(q, reply->args, FINALIZE_DATA_RESULT__ERROR);
     case TRACE_PROCESSOR_RPC__QUERY_RESULT:
+        if (q->is_finalized && q->is_about)
+            return take_about(q, reply->args);
         return q->is_finalized && !q->conf.is_summary ? take_result(q, reply->args) : break_off(q);
     case TRACE_PROCESSOR_RPC__TRACE_SUMMARY_RESULT:
         return q->is_finalized && q->conf.is_summary ? take_summary(q, reply->args) : break_off(q);

@@ -4,6 +4,9 @@
  * core: bytes in, bytes and rows out.
  *
  *     load* -> ask -> feed* -> outcome
+ *
+ * Before the question it can ask what the trace says about itself; that may fail, and does not
+ * matter then.
  */
 #ifndef PFL_CONSUMER_TRACE_QUESTION_H
 #define PFL_CONSUMER_TRACE_QUESTION_H
@@ -16,6 +19,7 @@
 /* A reply has a batch of rows of some 128 KiB, or one row that is larger. */
 #define PFL_TRACE_QUESTION_REPLY_MAX_BYTES (16u << 20)
 #define PFL_TRACE_QUESTION_WHY_BYTES       320u
+#define PFL_TRACE_QUESTION_ABOUT           2u /* cells */
 
 enum pfl_trace_question_outcome {
     PFL_TRACE_QUESTION_OPEN,       /* no reply yet, or not all of it */
@@ -35,6 +39,9 @@ struct pfl_trace_question_conf {
      * return, if not 0, ends the conversation. Spans are borrowed until they return. */
     int (*on_columns)(void *user, const struct pfl_span *names, size_t len);
     int (*on_row)(void *user, const struct pfl_cell *cells, size_t len);
+    /* NULL: not asked. The trace's machines, by name and with + between them, as text, and the wall
+     * clock at its start in ns, as an integer; either may be NULL. At most once, before any row. */
+    void (*on_about)(void *user, const struct pfl_cell cells[PFL_TRACE_QUESTION_ABOUT]);
     void *user;
 };
 

@@ -41,6 +41,7 @@
 #define PROBLEM_LINES 100u
 #define SIGNALS       3u
 #define WHY_BYTES     480u
+#define HOST_BYTES    256u
 #define CANNOT_RUN    126 /* see cmd_confined.c */
 
 struct ask;
@@ -59,6 +60,7 @@ struct job {
     bool is_asked;                   /* the question is with the process */
     uint64_t active_ms;
     uint64_t rows;
+    char host[HOST_BYTES]; /* of files: what the trace says; "": nothing */
     char start[PFL_ANSWER_START_BYTES];
     char why[WHY_BYTES]; /* it is passed over; "": not yet */
 };
@@ -106,15 +108,17 @@ static void end_run(struct ask *a, int code)
 }
 
 /* A trace's end. `why` NULL: it is answered. */
-static void note_trace(struct ask *a, const struct pfl_ask_trace *t, uint64_t rows, const char *why)
+static void note_trace(struct job *j, const char *why)
 {
-    char start[PFL_ANSWER_START_BYTES];
-    struct pfl_answer_store_trace row = {
-        .trace = t->name, .host = t->host, .start = start, .rows = rows, .problem = why};
+    const struct pfl_answer_store_trace row = {.trace = j->trace->name,
+                                               .host = j->host,
+                                               .start = j->start,
+                                               .rows = j->rows,
+                                               .problem = why};
+    struct ask *a = j->ask;
 
-    pfl_answer_format_start(t->begin_unix_ns, start);
     if (why != NULL)
-        say_problem(a, t, why);
+        say_problem(a, j->trace, why);
     else
         a->answered++;
     if (pfl_ask_output_add_trace(&a->output, &row) != 0)
@@ -148,10 +152,22 @@ static int on_row(void *user, const struct pfl_cell *cells, size_t len)
 {
     struct job *j = user;
     const struct pfl_answer_row row = {
-        .host = j->trace->host, .start = j->start, .trace = j->trace->name, .cells = cells};
+        .host = j->host, .start = j->start, .trace = j->trace->name, .cells = cells};
 
     j->rows++;
     return pfl_ask_output_add_row(&j->ask->output, &row, len);
+}
+
+static void on_about(void *user, const struct pfl_cell cells[PFL_TRACE_QUESTION_ABOUT])
+{
+    struct job *j = user;
+
+    if (cells[0].type == PFL_CELL_TEXT)
+        (void)snprintf(j->host, sizeof(j->host), "%.*s",
+                       (int)(cells[0].bytes.len < HOST_BYTES ? cells[0].bytes.len : HOST_BYTES),
+                       (const char *)cells[0].bytes.data);
+    if (cells[1].type == PFL_CELL_INTEGER && cells[1].integer > 0)
+        pfl_answer_format_start((uint64_t)cells[1].integer, j->start);
 }
 
 static void pause_all(struct ask *a, bool is_paused)
@@ -401,9 +417,9 @@ static void on_ended(void *user, const struct pfl_processor_port_end *end)
         (void)snprintf(j->why + len, sizeof(j->why) - len, "; %" PRIu64 " rows of it came",
                        j->rows);
     if (j->why[0] != '\0' && a->code == 0 && !a->is_interrupted)
-        note_trace(a, j->trace, j->rows, j->why);
+        note_trace(j, j->why);
     else if (is_answered)
-        note_trace(a, j->trace, j->rows, NULL);
+        note_trace(j, NULL);
     leave(j);
 }
 
@@ -451,6 +467,8 @@ static bool start_process(struct job *j)
                                                      .is_binary = plan->is_binary,
                                                      .on_columns = on_columns,
                                                      .on_row = on_row,
+                                                     .on_about =
+                                                         j->ask->source.is_files ? on_about : NULL,
                                                      .user = j};
     const struct pfl_processor_port_conf port = {.loop = j->ask->loop,
                                                  .self = plan->self,
@@ -479,6 +497,7 @@ static void start_next(struct job *j)
     struct ask *a = j->ask;
 
     j->trace = &a->source.traces[a->next++];
+    (void)snprintf(j->host, sizeof(j->host), "%s", j->trace->host);
     pfl_answer_format_start(j->trace->begin_unix_ns, j->start);
     if (open_trace(j) && has_room(j) && start_process(j)) {
         if (a->is_paused)
@@ -486,7 +505,7 @@ static void start_next(struct job *j)
         feed(j);
         return;
     }
-    note_trace(a, j->trace, 0, j->why);
+    note_trace(j, j->why);
     leave(j);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a Trace Processor writes: the first byte says how large its pieces are and whether a summary
- * was asked for, the rest is its stream. Every row has all its columns, and every form takes it.
+ * What a Trace Processor writes: the first byte says how large its pieces are and what was asked,
+ * the rest is its stream. Every row has all its columns, and every form takes it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +51,14 @@ static int on_row(void *user, const struct pfl_cell *cells, size_t len)
     return 0;
 }
 
+static void on_about(void *user, const struct pfl_cell cells[PFL_TRACE_QUESTION_ABOUT])
+{
+    const struct world *w = user;
+
+    if (w->rows != 0 || cells[0].type > PFL_CELL_BLOB)
+        abort();
+}
+
 static void talk(struct pfl_trace_question *q, struct pfl_span stream, size_t piece)
 {
     struct pfl_buf out;
@@ -83,8 +91,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     conf.is_summary = (data[0] & 1) != 0;
+    conf.on_about = (data[0] & 2) != 0 ? on_about : NULL;
     if (pfl_trace_question_new(&conf, &q) == 0)
-        talk(q, pfl_span_of(data + 1, size - 1), (size_t)(data[0] >> 1) + 1);
+        talk(q, pfl_span_of(data + 1, size - 1), (size_t)(data[0] >> 2) + 1);
     pfl_trace_question_free(q);
     pfl_answer_columns_free(w.columns);
     return 0;

@@ -32,6 +32,8 @@ rows() { ask "$@" --json -o - 2>/dev/null | grep -c '^{'; } # how many
 is() { [ "$("${@:2}")" = "$1" ]; }
 
 check "a question to two files has two rows" is 2 rows -q packets a.pftrace b.pftrace
+trace named 3 played:host
+check "what a file says about itself is in front" says '^web1\+db1,2026-11-23T14:03:01.500Z,named.pftrace,4,' ask -q packets --csv named.pftrace
 check "as text" says '^- +- +a.pftrace +3 +0.5 +.x1b.31mred' ask -q packets a.pftrace
 check "no escape reaches a terminal" eval '! ask -q packets a.pftrace 2>&1 | grep -q $'"'\\x1b'"
 check "as JSON" says '^\{"host": null, "start": null, "trace": "a.pftrace", "packets": 3, .*"blob": "0102"\}$' \

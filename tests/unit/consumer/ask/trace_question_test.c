@@ -227,6 +227,58 @@ static void errors_are_outcomes_with_their_words(void **state)
     close_world(&w);
 }
 
+static void on_about(void *user, const struct pfl_cell cells[PFL_TRACE_QUESTION_ABOUT])
+{
+    struct world *w = user;
+
+    assert_int_equal(w->rows, 0);
+    if (cells[0].type == PFL_CELL_TEXT)
+        memcpy(w->text, cells[0].bytes.data, cells[0].bytes.len);
+    w->sum = cells[1].integer;
+}
+
+static void open_about(struct world *w)
+{
+    const struct pfl_trace_question_conf conf = {.text = pfl_span_of("SELECT 1", 8),
+                                                 .on_columns = on_columns,
+                                                 .on_row = on_row,
+                                                 .on_about = on_about,
+                                                 .user = w};
+
+    assert_int_equal(open_world(w, false), 0);
+    pfl_trace_question_free(w->q);
+    assert_int_equal(pfl_trace_question_new(&conf, &w->q), 0);
+    assert_int_equal(pfl_trace_question_ask(w->q, &w->requests), 0);
+    reply_add_finalized(&w->replies, NULL);
+}
+
+static void what_a_trace_says_about_itself_comes_first(void **state)
+{
+    static const uint8_t known[] =
+        "\x0a\x01h\x0a\x01s\x1a\x0f\x0a\x02\x04\x02\x12\x01\x07\x2a\x04web\0\x30\x01";
+    static const uint8_t unknown[] = "\x12\x02no\x1a\x02\x30\x01";
+    struct world w;
+
+    (void)state;
+    open_about(&w);
+    reply_add_result(&w.replies, pfl_span_of(known, sizeof(known) - 1));
+    assert_int_equal(feed(&w), PFL_TRACE_QUESTION_OPEN);
+    assert_string_equal(w.text, "web");
+    assert_int_equal(w.sum, 7);
+    pfl_buf_clear(&w.replies);
+    add_result(&w, true);
+    assert_int_equal(feed(&w), PFL_TRACE_QUESTION_ANSWERED);
+    assert_int_equal(w.rows, 2);
+    close_world(&w);
+
+    open_about(&w);
+    reply_add_result(&w.replies, pfl_span_of(unknown, sizeof(unknown) - 1));
+    add_result(&w, true);
+    assert_int_equal(feed(&w), PFL_TRACE_QUESTION_ANSWERED);
+    assert_true(w.rows == 2 && w.text[0] == '\0');
+    close_world(&w);
+}
+
 static void a_summary_is_one_row_of_one_text(void **state)
 {
     struct world w;
@@ -372,6 +424,7 @@ int main(void)
         cmocka_unit_test(rows_come_from_each_part_of_a_result),
         cmocka_unit_test(bytes_may_come_one_by_one),
         cmocka_unit_test(errors_are_outcomes_with_their_words),
+        cmocka_unit_test(what_a_trace_says_about_itself_comes_first),
         cmocka_unit_test(a_summary_is_one_row_of_one_text),
         cmocka_unit_test(what_nobody_asked_for_breaks_the_conversation),
         cmocka_unit_test(a_reply_that_is_too_large_is_refused),
