@@ -18,7 +18,7 @@
 
 /* A reply has a batch of rows of some 128 KiB, or one row that is larger. */
 #define PFL_TRACE_QUESTION_REPLY_MAX_BYTES (16u << 20)
-#define PFL_TRACE_QUESTION_WHY_BYTES       320u
+#define PFL_TRACE_QUESTION_WHY_BYTES       2048u
 #define PFL_TRACE_QUESTION_ABOUT           2u /* cells */
 
 enum pfl_trace_question_outcome {

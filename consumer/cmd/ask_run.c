@@ -190,9 +190,31 @@ static bool is_question_wrong(const struct job *j)
            j->ask->answered == 0 && !pfl_trace_question_has_columns(j->question);
 }
 
+/* It shows the statement, the place in it and the error, in lines. */
+static void say_question_wrong(const char *why)
+{
+    fputs("perfleet: the question has an error:\n  ", stderr);
+    for (; *why != '\0'; why++) {
+        if (*why == '\n')
+            fputs("\n  ", stderr);
+        else
+            fputc(*why >= ' ' && *why <= '~' ? *why : '?', stderr);
+    }
+    fputc('\n', stderr);
+}
+
+/* The error itself is the last one. */
+static const char *find_last_line(const char *why)
+{
+    const char *line = strrchr(why, '\n');
+
+    return line != NULL && line[1] != '\0' ? line + 1 : why;
+}
+
 static void take_outcome(struct job *j)
 {
-    const char *said = pfl_log_quote_reason(pfl_trace_question_get_why(j->question));
+    const char *words = pfl_trace_question_get_why(j->question);
+    const char *said = pfl_log_quote_reason(find_last_line(words));
     char why[WHY_BYTES];
 
     switch (pfl_trace_question_get(j->question)) {
@@ -206,7 +228,7 @@ static void take_outcome(struct job *j)
         break;
     case PFL_TRACE_QUESTION_REFUSED:
         if (is_question_wrong(j)) {
-            pfl_cmd_error("the question has an error: %s", said);
+            say_question_wrong(words);
             end_run(j->ask, PFL_EXIT_USAGE);
         }
         (void)snprintf(why, sizeof(why), "the question has an error there: %s", said);

@@ -96,7 +96,7 @@ check "other columns than those before" says 'its columns are not those' ask -q 
 check "bytes that are no reply" says 'its reply is malformed' ask -q garbage a.pftrace
 check "a row that is too large" says 'more than 16 MiB' ask -q huge a.pftrace
 check "an error of the question ends it" exits_with 2 ask -q wrong a.pftrace b.pftrace
-check "once, with its words" is 1 eval 'ask -q wrong a.pftrace b.pftrace b.pftrace 2>&1 | grep -c "no such table: .x1b"'
+check "once, with its words" is 1 eval 'ask -q wrong a.pftrace b.pftrace b.pftrace 2>&1 | grep -c "^  no such table: ?.31mwrong"'
 child_of() { # child_of PID: its Trace Processor, once it is one
     local child
     for child in $(pgrep -P "$1"); do
