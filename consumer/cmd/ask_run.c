@@ -753,6 +753,7 @@ int pfl_ask_run(const struct pfl_ask_plan *plan)
         return PFL_EXIT_NOTHING;
     }
     a->plan = plan;
+    plan->args->targets.is_past_options = true;
     code = pfl_ask_source_open(&a->source, plan->args);
     if (code == PFL_EXIT_OK && a->source.is_files && pfl_loop_init(&a->own_loop) != 0) {
         pfl_cmd_error("%s", pfl_err_str(PFL_ENOMEM));

@@ -56,4 +56,5 @@ bench "the whole way of a trace, over a link, by every chain${NO_SSH:+ but ssh}"
 bench "a recording of many hosts" "" "tests/bench/record20"
 bench "growth with the number of agents" "" "tests/bench/scale"
 bench "a collector that takes in, and its index" "" "nice -n -10 tests/bench/collect"
+bench "questions to many segments" "" "tests/bench/ask"
 finish
