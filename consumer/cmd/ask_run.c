@@ -753,7 +753,6 @@ int pfl_ask_run(const struct pfl_ask_plan *plan)
         return PFL_EXIT_NOTHING;
     }
     a->plan = plan;
-    plan->args->targets.is_past_options = true;
     code = pfl_ask_source_open(&a->source, plan->args);
     if (code == PFL_EXIT_OK && a->source.is_files && pfl_loop_init(&a->own_loop) != 0) {
         pfl_cmd_error("%s", pfl_err_str(PFL_ENOMEM));
@@ -761,6 +760,7 @@ int pfl_ask_run(const struct pfl_ask_plan *plan)
         code = PFL_EXIT_NOTHING;
     }
     if (code == PFL_EXIT_OK) {
+        plan->args->targets.is_past_options = true;
         a->loop = a->source.is_files ? &a->own_loop : &a->source.session.loop;
         code = run(a);
         if (a->source.is_files) {
