@@ -302,6 +302,23 @@ static void json_of_a_host_that_failed_has_the_reason(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void a_whole_state_fits_whole_or_not_at_all(void **state)
+{
+    uint8_t bytes[256];
+    struct pfl_service_state_host host = host_of(bytes, make_state(bytes, sizeof(bytes)));
+
+    (void)state;
+    expect_text(
+        &host, PFL_SERVICE_STATE_ALL,
+        "web: unix:/x, service \"v1\", 1 producers, 1 data sources, 2 sessions (1 started)\n"
+        "  sessions (1)\n"
+        "    5     uid 0      \"STARTED\", 0 data sources, buffers 64 KiB\n"
+        "  producers (1)\n"
+        "    7     uid 1000   pid 0       \"my\\x1b[31mapp\"\n"
+        "  data sources (1)\n"
+        "    producer 7     \"dsx\"\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +331,7 @@ int main(void)
         cmocka_unit_test(what_the_relay_knows_of_a_host_is_a_line_below_it),
         cmocka_unit_test(a_sessions_key_a_producers_machine_and_what_was_left_out_are_listed),
         cmocka_unit_test(json_of_a_host_that_failed_has_the_reason),
+        cmocka_unit_test(a_whole_state_fits_whole_or_not_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
