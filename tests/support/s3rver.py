@@ -30,8 +30,15 @@ class S3rver:
     def command(self):
         return [self.program, "-d", self.folder, "-a", "127.0.0.1", "-p", self.port, "--configure-bucket", BUCKET]
 
-    # Its tokens of lists use a cipher that OpenSSL 3 has put aside.
-    env = {"NODE_OPTIONS": "--openssl-legacy-provider"}
+    @property
+    def env(self):
+        """Its tokens of lists use a cipher that OpenSSL 3 has put aside. It lacks requests of uploads in parts."""
+        return {"NODE_OPTIONS": f"--openssl-legacy-provider --require {HERE}/s3rver_uploads.js",
+                "S3RVER_FOLDER": str(self.folder)}
+
+    def uploads(self):
+        """The folders of uploads in parts that are not complete."""
+        return list((self.folder / BUCKET / "._S3rver_uploads").glob("*"))
 
     def collector_options(self, prefix, staging):
         return ["--store", f"s3://{BUCKET}/{prefix}", "--s3-endpoint", f"http://127.0.0.1:{self.port}", "--s3-path-style",

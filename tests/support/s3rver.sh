@@ -28,8 +28,9 @@ s3rver_listens() { grep -q 'listening on' "$WORK/s3rver.log"; }
 s3rver_start() {
     mkdir -p "$1"
     rm -f "$WORK/s3rver.log"
-    # Its tokens of lists use a cipher that OpenSSL 3 has put aside.
-    start s3rver env NODE_OPTIONS=--openssl-legacy-provider "$SERVER" -d "$1" -a 127.0.0.1 -p "$2" \
+    # Its tokens of lists use a cipher that OpenSSL 3 has put aside; it lacks requests of uploads in parts.
+    start s3rver env NODE_OPTIONS="--openssl-legacy-provider --require $ROOT/tests/support/s3rver_uploads.js" \
+        S3RVER_FOLDER="$1" "$SERVER" -d "$1" -a 127.0.0.1 -p "$2" \
         --configure-bucket perfleet-test "${@:3}"
     S3RVER_PID=$STARTED
     wait_for 60 s3rver_listens || return
