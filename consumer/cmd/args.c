@@ -187,6 +187,30 @@ static bool take_ask(struct pfl_args *args, int option, const char *arg)
 static bool take_flag(struct pfl_args *args, int option)
 {
     switch (option) {
+    case OPT_STREAM:
+        args->is_streamed = true;
+        return true;
+    case OPT_NO_STREAM:
+        args->no_stream = true;
+        return true;
+    case OPT_NO_CLOBBER:
+        args->no_clobber = true;
+        return true;
+    case OPT_KEEP:
+        args->is_kept = true;
+        return true;
+    case OPT_JSON:
+        args->is_json = true;
+        return true;
+    case OPT_PROBLEMS:
+        args->is_problems = true;
+        return true;
+    case OPT_WATCH:
+        args->is_watch = true;
+        return true;
+    case OPT_UI:
+        args->is_ui = true;
+        return true;
     case OPT_OPEN:
         args->open.is_wanted = true;
         return true;
@@ -229,37 +253,13 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
         return take_time("--serve-for", arg, &args->open.serve_ms);
     case OPT_OLDER_THAN:
         return take_age(args, arg);
-    case OPT_STREAM:
-        args->is_streamed = true;
-        return true;
-    case OPT_NO_STREAM:
-        args->no_stream = true;
-        return true;
-    case OPT_NO_CLOBBER:
-        args->no_clobber = true;
-        return true;
-    case OPT_KEEP:
-        args->is_kept = true;
-        return true;
     case OPT_MAX_HOST_MIB:
         return take_max_host_mib(args, arg);
     case 'b':
         return take_buffer(args, arg);
-    case OPT_JSON:
-        args->is_json = true;
-        return true;
     case 'q': /* of ask it has a value */
         args->ask.query = arg;
         args->is_quiet = arg == NULL;
-        return true;
-    case OPT_PROBLEMS:
-        args->is_problems = true;
-        return true;
-    case OPT_WATCH:
-        args->is_watch = true;
-        return true;
-    case OPT_UI:
-        args->is_ui = true;
         return true;
     case OPT_UI_PORT:
         args->open.has_port = true;
