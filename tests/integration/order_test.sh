@@ -51,6 +51,6 @@ check "nothing is fetched without a choice" says 'traces get: which ones' traces
 check "nor without a file" says 'give -o FILE, or --url' traces get --host web1
 check "nothing is removed without a choice" says 'traces rm: which ones' traces rm
 check "a pin has a reason" says 'give --reason TEXT' traces pin ID
-check "a word that is no command is refused" says 'there are list, get, pin' traces fetch
+check "a word that is no command is refused" says 'there are list, get, open, pin' traces fetch
 check "that is exit 2" exits_with 2 traces fetch
 finish
