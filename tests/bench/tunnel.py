@@ -31,6 +31,20 @@ def send_for_ever(listener):
             peer.close()
 
 
+def send_when_asked(listener, blocks):
+    """So many blocks to each peer that sends a byte, and to others nothing."""
+    block = bytes(BLOCK)
+    while True:
+        peer, _ = listener.accept()
+        try:
+            for _ in range(blocks if peer.recv(1) else 0):
+                peer.sendall(block)
+            peer.recv(1)  # its end
+        except OSError:
+            pass
+        peer.close()
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
@@ -38,6 +52,8 @@ def free_port():
 
 
 class Tunnel:
+    blocks = None  # that the source sends when it is asked; None: it sends for ever
+
     def __init__(self, name, keys, bin_dir):
         self.keys, self.dir = keys, keys.parent
         self.server_port, self.client_port = free_port(), free_port()
@@ -46,7 +62,8 @@ class Tunnel:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.path))
         listener.listen()
-        self.source = multiprocessing.Process(target=send_for_ever, args=(listener,), daemon=True)
+        target, args = (send_for_ever, ()) if self.blocks is None else (send_when_asked, (self.blocks,))
+        self.source = multiprocessing.Process(target=target, args=(listener, *args), daemon=True)
         self.source.start()
         listener.close()
         self.log = open(self.dir / 'log', 'w')
