@@ -237,7 +237,7 @@ static int open_traces(struct report *r, struct pfl_trace_query *q)
 #define TEMPORARY_MAX 512u
 
 /* A folder that only this user can enter, for a file that is not kept. */
-static bool make_output(struct pfl_args *args, char ret_path[TEMPORARY_MAX])
+static bool make_output(const struct pfl_args *args, char ret_path[TEMPORARY_MAX])
 {
     const char *folder = getenv("TMPDIR");
     const char *name = args->traces.is_tar ? "traces.tar" : "traces.pftrace";
@@ -250,7 +250,6 @@ static bool make_output(struct pfl_args *args, char ret_path[TEMPORARY_MAX])
         return false;
     }
     (void)snprintf(ret_path + len, TEMPORARY_MAX - (size_t)len, "/%s", name);
-    args->output = ret_path;
     return true;
 }
 
@@ -361,24 +360,42 @@ static int run(const struct verb *verb, struct pfl_args *args, struct pfl_trace_
     return code;
 }
 
+static int run_and_open(const struct verb *verb, struct pfl_args *args,
+                        struct pfl_trace_query *query, bool is_temporary)
+{
+    int code = run(verb, args, query);
+
+    if (args->open.is_wanted && args->has_trace)
+        code = hand_over(args, code, is_temporary);
+    return code;
+}
+
+static int run_with_temporary(const struct verb *verb, struct pfl_args *args,
+                              struct pfl_trace_query *query)
+{
+    char path[TEMPORARY_MAX];
+    int code;
+
+    if (!make_output(args, path))
+        return PFL_EXIT_FILE;
+    args->output = path;
+    code = run_and_open(verb, args, query, true);
+    args->output = NULL;
+    remove_output(path);
+    return code;
+}
+
 int pfl_cmd_traces(struct pfl_args *args)
 {
     const struct verb *verb = find_verb(args->words_len != 0 ? args->words[0] : "list");
     bool is_temporary = verb != NULL && verb->run == open_traces && args->output == NULL;
-    char path[TEMPORARY_MAX];
     struct pfl_trace_query query;
-    int code;
 
     if (verb != NULL && verb->run == open_traces)
         args->open.is_wanted = true;
     if (verb == NULL || !pfl_trace_query_make(args, 1, &query) || !is_usable(verb, args, &query))
         return PFL_EXIT_USAGE;
-    if (is_temporary && !make_output(args, path))
-        return PFL_EXIT_FILE;
-    code = run(verb, args, &query);
-    if (args->open.is_wanted && args->has_trace)
-        code = hand_over(args, code, is_temporary);
     if (is_temporary)
-        remove_output(path);
-    return code;
+        return run_with_temporary(verb, args, &query);
+    return run_and_open(verb, args, &query, false);
 }
