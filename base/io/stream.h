@@ -71,7 +71,7 @@ void pfl_stream_close(struct pfl_stream *self);
  * after timeout_ms. Nothing is delivered any more. */
 void pfl_stream_close_after_flush(struct pfl_stream *self, uint64_t timeout_ms);
 /* The errno behind on_closed's error (ECONNREFUSED, ECONNRESET, ...), 0 when there is none; for
- * the log. Valid inside on_closed. */
+ * the log. Valid inside on_closed; before, it is not 0 once a send failed. */
 int pfl_stream_get_errno(const struct pfl_stream *self);
 /* Error text of a broken stream (TLS: pfl_tls_stream_get_error), "" if there is none. Valid inside
  * on_closed. */

@@ -243,6 +243,8 @@ int pfl_http_exchange_write(struct pfl_http_exchange *self, struct pfl_span part
 
     if (self->stream == NULL || self->state != STATE_SENDING)
         return PFL_ECLOSED;
+    if (pfl_stream_get_errno(self->stream) != 0) /* it takes all, and is about to close */
+        return PFL_ECLOSED;
     if (part.len == 0 || self->is_head_only)
         return 0;
     rc = self->is_chunked ? write_chunk(self, part) : write_plain(self, part);

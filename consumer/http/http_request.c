@@ -39,6 +39,8 @@ const char *pfl_http_status_words(unsigned status)
         {404, "Not Found"},
         {405, "Method Not Allowed"},
         {408, "Request Timeout"},
+        {409, "Conflict"},
+        {410, "Gone"},
         {411, "Length Required"},
         {413, "Content Too Large"},
         {414, "URI Too Long"},

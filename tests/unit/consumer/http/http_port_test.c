@@ -27,7 +27,7 @@
 #define PART_BYTES (512u << 10)
 #define PARTS      8u
 
-enum manner { MANNER_NOW, MANNER_LATER, MANNER_PARTS, MANNER_SIZED, MANNER_SHORT };
+enum manner { MANNER_NOW, MANNER_LATER, MANNER_PARTS, MANNER_SIZED, MANNER_SHORT, MANNER_ENDLESS };
 
 struct world {
     uv_loop_t loop;
@@ -88,7 +88,8 @@ static void answer(struct pfl_http_exchange *x)
 static void on_request(void *user, struct pfl_http_exchange *x, const struct pfl_http_request *r)
 {
     struct world *w = user;
-    int64_t length = w->manner == MANNER_PARTS ? -1 : (int64_t)PARTS * PART_BYTES;
+    bool is_chunked = w->manner == MANNER_PARTS || w->manner == MANNER_ENDLESS;
+    int64_t length = is_chunked ? -1 : (int64_t)PARTS * PART_BYTES;
 
     w->requests++;
     (void)snprintf(w->said, sizeof(w->said), "%s %s %zu", r->method, r->path, r->body.len);
@@ -99,7 +100,9 @@ static void on_request(void *user, struct pfl_http_exchange *x, const struct pfl
     w->waiting = x;
     if (w->manner == MANNER_LATER)
         return;
-    w->parts = w->manner == MANNER_SHORT ? PARTS - 1 : PARTS;
+    w->parts = w->manner == MANNER_SHORT     ? PARTS - 1
+               : w->manner == MANNER_ENDLESS ? 100 * PARTS
+                                             : PARTS;
     if (pfl_http_exchange_begin(x, &(struct pfl_http_answer){.status = 200, .type = "a/b"}, length,
                                 &body_ops, w) == 0)
         on_writable(w);
@@ -341,6 +344,31 @@ static void body_that_breaks_off_is_not_whole(void **state)
     close_world(&w, true);
 }
 
+/* Its connection takes no more of the body, which may have GiB. */
+static void body_ends_where_the_browser_breaks_off(void **state)
+{
+    const struct linger reset = {.l_onoff = 1};
+    struct world w;
+    unsigned left;
+    int fd;
+
+    (void)state;
+    assert_int_equal(open_world(&w), 0);
+    w.manner = MANNER_ENDLESS;
+    fd = dial(&w);
+    send_text(fd, get);
+    while (w.waiting == NULL)
+        uv_run(&w.loop, UV_RUN_ONCE);
+    left = w.parts;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+    (void)close(fd);
+    while (w.gone == 0)
+        uv_run(&w.loop, UV_RUN_ONCE);
+    assert_int_equal(w.parts, left);
+    assert_false(w.was_whole);
+    close_world(&w, true);
+}
+
 static void connections_without_a_request_give_way(void **state)
 {
     int idle[PFL_HTTP_MAX_CONNECTIONS + 8];
@@ -391,6 +419,7 @@ int main(void)
         cmocka_unit_test(closed_port_waits_for_the_handler),
         cmocka_unit_test(body_in_parts_is_held_back_by_a_slow_browser_and_whole),
         cmocka_unit_test(body_that_breaks_off_is_not_whole),
+        cmocka_unit_test(body_ends_where_the_browser_breaks_off),
         cmocka_unit_test(connections_without_a_request_give_way),
         cmocka_unit_test(every_allocation_may_fail),
     };

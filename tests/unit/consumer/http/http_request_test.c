@@ -132,6 +132,7 @@ static void other_refusals_have_their_status(void **state)
     assert_int_equal(status_of("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"),
                      501);
     assert_string_equal(pfl_http_status_words(501), "Not Implemented");
+    assert_string_equal(pfl_http_status_words(410), "Gone");
     assert_string_equal(pfl_http_status_words(299), "Error");
 }
 
