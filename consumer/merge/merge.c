@@ -552,7 +552,10 @@ int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *sl
     struct pfl_merge_host *h = &self->hosts[host];
     int rc = merge_one(self, h, slices, slices_len, bytes);
 
-    return rc == 0 && self->decoded.len != 0 ? merge_decoded(self, h) : rc;
+    if (rc == 0 && self->decoded.len != 0)
+        rc = merge_decoded(self, h);
+    pfl_buf_clear(&self->decoded); /* also after a failure: the next packet is another host's */
+    return rc;
 }
 
 uint64_t pfl_merge_get_packets(const struct pfl_merge *self)
