@@ -194,6 +194,8 @@ check "goes over" eval '[ "$(curl -s "${from_ui[@]}" -o /dev/null -w "%{size_dow
 ends "the program ends" 0
 serve "again" --no-browser "$WORK/large.pftrace"
 start slow curl -s "${from_ui[@]}" --limit-rate 1M -o /dev/null "$URL"
+is_sending() { ss -Htn state established "sport = :9001" | awk '$2 > 0 { found = 1 } END { exit !found }'; }
+wait_for 20 is_sending
 sleep 1
 check "a reader that is slow takes no memory here" eval \
     '[ "$(awk "/^VmHWM/ { print \$2 }" /proc/$OPEN/status)" -lt 65536 ]'
@@ -201,9 +203,9 @@ check "a second reader at the same time is refused" refused 409 "${from_ui[@]}" 
 kill -INT "$OPEN"
 ends "Ctrl-C in the middle ends it" 130
 serve "a reader that leaves" --no-browser "$WORK/large.pftrace"
-check "has not all of it" eval '! curl -s "${from_ui[@]}" -o /dev/null --max-time 1 --limit-rate 1M "$URL"'
+check "has not all of it" eval '! curl -s "${from_ui[@]}" -o /dev/null --max-time 3 --limit-rate 1M "$URL"'
 check "which is said" wait_for 20 said "the browser did not take all of it"
-check "and may come again" eval '! curl -s "${from_ui[@]}" -o /dev/null --max-time 1 --limit-rate 1M "$URL"'
+check "and may come again" eval '! curl -s "${from_ui[@]}" -o /dev/null --max-time 3 --limit-rate 1M "$URL"'
 kill -INT "$OPEN"
 ends "it ends with Ctrl-C" 130
 serve "time ends it" --no-browser --serve-for 1s "$WORK/a.pftrace"

@@ -11,6 +11,7 @@ Prints a line of JSON: the title of the UI's page, requests, and what the consol
 import argparse
 import json
 import os
+import time
 import urllib.parse
 
 from browser_pipe import Browser
@@ -60,10 +61,11 @@ def main():
                 browser.wait(session, "document.querySelector('button') !== null")
                 browser.click(session, "button")
                 ui = None
-                for _ in range(100):
+                for _ in range(600):
                     ui = next((t for t in browser.targets() if t.get("openerId")), None)
                     if ui:
                         break
+                    time.sleep(0.1)
                 browser.page = session
                 session = browser.attach(ui["targetId"])
             out["title"] = browser.wait(session, "/^(trace|failed) /.test(document.title) && document.title")
