@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define AGE_MAX_S 8640000000.0 /* a relay may claim more than an integer can have */
+
 /* Without it a browser asks for another one. */
 static void add_icon(struct pfl_html *h)
 {
@@ -172,6 +174,8 @@ const char *pfl_layout_age(double seconds, char *room, size_t room_len)
 
     while (i + 1 < sizeof(units) / sizeof(units[0]) && seconds < units[i].seconds)
         i++;
+    if (seconds > AGE_MAX_S)
+        seconds = AGE_MAX_S;
     count = seconds > 0 ? (uint64_t)(seconds / units[i].seconds) : 0;
     (void)snprintf(room, room_len, "%" PRIu64 " %s%s", count, units[i].one, count == 1 ? "" : "s");
     return room;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "tests/support/emulator.h"
 #include "tests/support/sweep.h"
 
 #define MANY 10000u
@@ -208,7 +209,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* A tenth of a second is what a person notices; ten times that fails, on any machine. */
+/* A tenth of a second is what a person notices; ten times that fails, where no emulator runs it. */
 static void ten_thousand_hosts_are_searched_at_once(void **state)
 {
     struct pfl_host_rows *list = make_list(MANY);
@@ -218,7 +219,7 @@ static void ten_thousand_hosts_are_searched_at_once(void **state)
     (void)state;
     assert_int_equal(found(list, "zone=b web-99", PFL_HOST_ROWS_ALL), 56);
     print_message("search in %u hosts: %.1f ms\n", MANY, (seconds() - began) * 1000);
-    assert_true(seconds() - began < 1);
+    assert_true(pfl_is_emulated() || seconds() - began < 1);
     pfl_mem_stats_get(&stats);
     print_message("memory: %.1f MB\n", (double)stats.live_bytes / 1e6);
     assert_true(stats.live_bytes < (64u << 20));
