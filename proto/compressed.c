@@ -6,7 +6,8 @@
  * not: it is decoded into a guess, and again into four times as much until it fits. Failures: what
  * is no such stream, does not fit, or has bytes behind its end. The size in a frame is a claim,
  * from which nothing but room within out's maximum follows. Owns both libraries' states:
- * libdeflate's is of base/mem, zstd's of libc's malloc. Limits: out's maximum; DEFLATE_RATIO_MAX.
+ * libdeflate's is of base/mem, zstd's of libc's malloc. Limits: out's maximum;
+ * PFL_COMPRESSED_MAX_BYTES; DEFLATE_RATIO_MAX.
  */
 #include "proto/compressed.h"
 
@@ -160,6 +161,8 @@ static int decode_deflate(struct pfl_compressed_decoder *d, struct pfl_span stre
 int pfl_compressed_decode(struct pfl_compressed_decoder *self,
                           const struct pfl_field *field_untrusted, struct pfl_buf *out)
 {
+    if (field_untrusted->bytes.len > PFL_COMPRESSED_MAX_BYTES)
+        return PFL_ELIMIT;
     return field_untrusted->id == TRACE_PACKET__ZSTD_COMPRESSED_PACKETS
                ? decode_zstd(self, field_untrusted->bytes, out)
                : decode_deflate(self, field_untrusted->bytes, out);

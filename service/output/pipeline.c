@@ -7,7 +7,8 @@
  *
  * Happy path: add copies packets into `in`; seal allocates `mid` and `out`; run fills them, maybe
  * in another thread, without any allocation; next returns the results. Failures: compression that
- * fails leaves the batch uncompressed, which every reader understands. A malformed packet is
+ * fails, or whose result our readers refuse (proto/compressed.h), leaves the batch uncompressed,
+ * which every reader understands. A malformed packet is
  * counted and becomes empty. Owned: filter, compressor, buffers. Limits: one batch, about
  * PFL_PIPELINE_BATCH_BYTES, and its copies; a giant packet makes a giant batch, whose memory is
  * freed afterwards.
@@ -18,6 +19,7 @@
 
 #include "base/mem.h"
 #include "perfetto/trace_packet.fields.h"
+#include "proto/compressed.h"
 
 #define BATCH_MAX_BYTES ((size_t)1 << 29)
 #define KEPT_BYTES      ((size_t)2 * PFL_PIPELINE_BATCH_BYTES)
@@ -248,7 +250,8 @@ void pfl_pipeline_run(struct pfl_pipeline *self)
     self->results = pfl_reader_of(trace);
     if (self->is_plain || trace.len == 0 || pfl_pipeline_is_cancelled(self))
         return;
-    if (pfl_compressor_run(self->compressor, trace, self->out.data, &self->compressed) != 0)
+    if (pfl_compressor_run(self->compressor, trace, self->out.data, &self->compressed) != 0 ||
+        self->compressed.len > PFL_COMPRESSED_MAX_BYTES)
         self->compressed = (struct pfl_span){0};
 }
 

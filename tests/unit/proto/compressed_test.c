@@ -33,7 +33,7 @@ static int setup(void **state)
 {
     (void)state;
     for (size_t i = 0; i < PLAIN_BYTES; i++)
-        plain[i] = (uint8_t)(i * i / 977);
+        plain[i] = i % 256 < 240 ? 0 : (uint8_t)(i * i / 977);
     return pfl_compressed_decoder_new(&decoder);
 }
 
@@ -102,6 +102,28 @@ static void a_bomb_costs_no_more_than_the_maximum(void **state)
         pfl_buf_init(&out, PLAIN_BYTES);
         assert_int_equal(pfl_compressed_decode(decoder, &f, &out), 0);
         assert_int_equal(out.len, PLAIN_BYTES);
+        pfl_buf_fini(&out);
+    }
+}
+
+/* A hostile one of 5 MiB takes half a second: empty blocks, each with codes of its own. */
+static void a_stream_that_is_too_long_is_not_decoded(void **state)
+{
+    uint64_t before = pfl_compressed_get_work_bytes(decoder);
+    struct pfl_buf out;
+
+    (void)state;
+    for (size_t c = 0; c < 2; c++) {
+        struct pfl_field f = pack(codecs[c], 100);
+
+        pfl_buf_init(&out, MIB);
+        f.bytes.len = PFL_COMPRESSED_MAX_BYTES + 1;
+        assert_int_equal(pfl_compressed_decode(decoder, &f, &out), PFL_ELIMIT);
+        assert_int_equal(out.capacity, 0);
+        assert_int_equal(pfl_compressed_get_work_bytes(decoder), before);
+        f.bytes.len = PFL_COMPRESSED_MAX_BYTES; /* what follows the end is nonsense */
+        assert_int_equal(pfl_compressed_decode(decoder, &f, &out), PFL_EPARSE);
+        before = pfl_compressed_get_work_bytes(decoder);
         pfl_buf_fini(&out);
     }
 }
@@ -247,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_compressed_comes_back),
         TEST(a_bomb_costs_no_more_than_the_maximum),
+        TEST(a_stream_that_is_too_long_is_not_decoded),
         TEST(a_claim_allocates_nothing_beyond_the_maximum),
         TEST(what_is_cut_short_or_longer_is_refused),
         TEST(only_todays_zstd_frames_with_a_size_are_read),

@@ -12,6 +12,7 @@
 #include <zstd.h>
 
 #include "base/mem.h"
+#include "proto/compressed.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/output/filter_kit.h"
 
@@ -336,6 +337,31 @@ static void milling_survives_each_failed_allocation(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void what_stays_longer_than_readers_take_is_not_compressed(void **state)
+{
+    static uint8_t noise[PFL_COMPRESSED_MAX_BYTES + 100];
+    uint32_t seed = 1;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(noise); i++) {
+        seed = seed * 1664525u + 1013904223u;
+        noise[i] = (uint8_t)(seed >> 24);
+    }
+    for (unsigned codec = PFL_CODEC_DEFLATE; codec <= PFL_CODEC_ZSTD; codec++) {
+        struct pfl_pipeline *pipeline = make(NULL, (enum pfl_codec)codec, 0);
+        struct pfl_span packet;
+
+        add(pipeline, noise, sizeof(noise), 0);
+        run(pipeline);
+        assert_true(pfl_pipeline_next(pipeline, &packet));
+        assert_int_equal(packet.len, sizeof(noise));
+        assert_memory_equal(packet.data, noise, sizeof(noise));
+        assert_false(pfl_pipeline_next(pipeline, &packet));
+        pfl_pipeline_free(pipeline);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
 /* What comes of a packet of so many zeroes. */
 static size_t compress_zeroes(struct pfl_pipeline *pipeline, size_t bytes)
 {
@@ -436,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_head_is_drawn_closer_when_less_is_left),
         cmocka_unit_test(a_cancelled_batch_yields_nothing_and_the_next_one_does),
         cmocka_unit_test(an_empty_batch_yields_nothing),
+        cmocka_unit_test(what_stays_longer_than_readers_take_is_not_compressed),
         cmocka_unit_test(a_batch_that_takes_long_to_compress_is_not_compressed),
         cmocka_unit_test(of_a_packet_whose_parts_do_not_come_nothing_is_left),
         cmocka_unit_test(milling_survives_each_failed_allocation),
