@@ -2,7 +2,7 @@
 /*
  * Shortens an index: see disk_index.h.
  *
- * Happy path: the lines are copied in pieces into NAME.new.index, except those whose segment's file
+ * Happy path: the lines are copied in pieces into NAME~.index, except those whose segment's file
  * is gone; then its first line is written, it is synced, and renamed. At any kill there is one
  * whole index; the next call removes a new one that was left. Failures: any call's errno; the new
  * file is removed. A line whose file cannot be looked up, or that names none, stays. Owns the new
@@ -26,6 +26,8 @@
 #define OUT_BYTES 16384u
 
 static const char suffix[] = ".index";
+/* Before the suffix; no rotation's path may have this character, so the file is no other index. */
+static const char fresh_mark[] = "~";
 static const char head_begin[] = "{\"shortened\":";
 
 struct shortening {
@@ -234,10 +236,11 @@ int pfl_disk_index_shorten(int folder, const char *name, int *fd)
     char fresh[NAME_MAX + 1];
     int error;
 
-    if (len <= strlen(suffix) || len + sizeof(".new") > sizeof(fresh) ||
+    if (len <= strlen(suffix) || len + sizeof(fresh_mark) > sizeof(fresh) ||
         strcmp(name + len - strlen(suffix), suffix) != 0)
         return EINVAL;
-    (void)snprintf(fresh, sizeof(fresh), "%.*s.new%s", (int)(len - strlen(suffix)), name, suffix);
+    (void)snprintf(fresh, sizeof(fresh), "%.*s%s%s", (int)(len - strlen(suffix)), name, fresh_mark,
+                   suffix);
     error = check_file(&s, name);
     if (error == 0)
         error = replace(&s, name, fresh);

@@ -112,7 +112,7 @@ def the_index_is_shortened_to_what_is_there(path, folder):
     head, numbers = lines[0], [line["segment"] for line in lines[1:]]
     assert head["shortened"] >= 2, head
     assert numbers == list(range(head["segments"] + 1, numbers[-1] + 1)) and numbers[-1] >= 8, lines
-    assert not os.path.exists(name + ".new.index")
+    assert not os.path.exists(name + "~.index")
 
 
 CLAIMS = [the_index_is_shortened_to_what_is_there, segments_have_every_packet_once, compressed_segments_have_every_packet_once,

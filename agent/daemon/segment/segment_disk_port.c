@@ -32,7 +32,7 @@ void pfl_segment_name_put(const struct pfl_segment_name *name, char dst[PFL_SEGM
         [PFL_SEGMENT_FILE_NONE] = "",           [PFL_SEGMENT_FILE_RUN] = ".run",
         [PFL_SEGMENT_FILE_TRACE] = ".pftrace.", [PFL_SEGMENT_FILE_INDEX] = ".pftrace.index",
         [PFL_SEGMENT_FILE_NOTE] = ".",          [PFL_SEGMENT_FILE_RELEASED] = ".",
-        [PFL_SEGMENT_FILE_HALF] = HALF_SUFFIX,  [PFL_SEGMENT_FILE_NEW_INDEX] = ".pftrace.new.index",
+        [PFL_SEGMENT_FILE_HALF] = HALF_SUFFIX,  [PFL_SEGMENT_FILE_NEW_INDEX] = ".pftrace~.index",
     };
     static const char *const behind[] = {
         [PFL_SEGMENT_FILE_TRACE] = "",
@@ -72,7 +72,7 @@ static enum pfl_segment_file parse_form(const char *rest, uint32_t *ret_number)
         return PFL_SEGMENT_FILE_RUN;
     if (strcmp(rest, ".pftrace.index") == 0)
         return PFL_SEGMENT_FILE_INDEX;
-    if (strcmp(rest, ".pftrace.new.index") == 0)
+    if (strcmp(rest, ".pftrace~.index") == 0)
         return PFL_SEGMENT_FILE_NEW_INDEX;
     if (strncmp(rest, trace, strlen(trace)) == 0)
         return parse_number(rest + strlen(trace), ret_number, &rest) && *rest == '\0'

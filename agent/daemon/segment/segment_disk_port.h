@@ -4,7 +4,7 @@
  *
  *     ID.run              note of a run (perfleet.Segment without a number)
  *     ID.pftrace.NNNNNN   a segment, and ID.pftrace.index: perfleetd's; of a copy ours
- *     ID.pftrace.new.index what the index is next, while perfleetd shortens it
+ *     ID.pftrace~.index    what the index is next, while perfleetd shortens it
  *     ID.NNNNNN.segment   its note: from then on it exists
  *     ID.NNNNNN.released  the same, released: tells up to where the run's numbers are known
  */

@@ -16,7 +16,8 @@ from world import GROUP, LIMIT_S, SEATS, SERVICE_USER, Consumer, Failed, Produce
 from config_text import varint
 from smb_producer import SmbProducer, fragments
 
-ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments", "output_path_swapped",
+ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
+           "output_path_index", "output_path_swapped",
            "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
            "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
@@ -586,6 +587,38 @@ def output_path_segments(build):
             time.sleep(0.1)
         if root.said or not (folder / "root.000003").exists():
             raise Failed("root's session: %s; files: %s" % (root.said, names_in_order(folder)))
+
+
+def rotate_once(ready, consumers, path):
+    """A rotation that shortens its index after each segment; ready when it has done so."""
+    consumer = Consumer(consumers)
+    why = consumer.enable(field(1, field(1, 64)) + file_config(str(path)) + field(9, 100)
+                          + field(50001, field(2, 1000) + field(3, 1) + field(4, 1)))
+    if why:
+        raise AssertionError(why)
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not consumer.said and b"shortened" not in path.with_name(
+            path.name + ".index").read_bytes():
+        consumer.settle()
+        time.sleep(0.1)
+    ready("done" if b"shortened" in path.with_name(path.name + ".index").read_bytes() else "never")
+
+
+def output_path_index(build):
+    """nor does his rotation remove the index of root's, whose name is that of his own one's next, when it shortens it"""
+    with output_folder(0o755) as folder, World(build, options=("--output-dir", str(folder))) as world:
+        root = Consumer(world.consumer)
+        why = root.enable(field(1, field(1, 64)) + file_config(str(folder / "trace.new")) + field(9, 100)
+                          + field(50001, field(2, 1000)))
+        if why:
+            raise Failed(why)
+        index = folder / "trace.new.index"
+        before = index.stat().st_ino
+        said = world.attack("member", rotate_once, world.consumer, folder / "trace").wait_ready()
+        if said != "done":
+            raise Failed("his index was not shortened: %s" % said)
+        if not index.exists() or index.stat().st_ino != before:
+            raise Failed("root's index is gone; files: %s" % names_in_order(folder))
 
 
 def swap_folder(ready, consumers, folder):

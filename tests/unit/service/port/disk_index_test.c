@@ -23,7 +23,7 @@
 #include "base/bytes.h"
 
 #define NAME  "t.index"
-#define FRESH "t.new.index"
+#define FRESH "t~.index"
 
 static char path[64];
 static int folder;

@@ -226,7 +226,7 @@ void kit_shorten_index(const struct kit *kit, const char *id, unsigned generatio
     char head[105];
 
     (void)snprintf(path, sizeof(path), "%s/%s.pftrace.index", kit->dir, id);
-    (void)snprintf(fresh, sizeof(fresh), "%s/%s.pftrace.new.index", kit->dir, id);
+    (void)snprintf(fresh, sizeof(fresh), "%s/%s.pftrace~.index", kit->dir, id);
     (void)snprintf(head, sizeof(head), "{\"shortened\":%u,\"segments\":5,\"losses\":0%*s}\n",
                    generation, 60, "");
     append(fresh, head);

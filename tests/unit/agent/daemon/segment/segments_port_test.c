@@ -397,12 +397,12 @@ static void an_unfinished_index_goes_with_its_run(void **state)
     kit_open(&kit, &no_quota);
     kit_begin_run(&kit, "web", id);
     write_run(id, 1, true);
-    (void)snprintf(name, sizeof(name), "%s.pftrace.new.index", id);
+    (void)snprintf(name, sizeof(name), "%s.pftrace~.index", id);
     put_file(name, "half");
     wait_for(has_segments, 1);
     kit_close(&kit);
     kit_open(&kit, &no_quota);
-    assert_int_equal(kit_count_files(&kit, ".new.index"), 1); /* a service may be at work on it */
+    assert_int_equal(kit_count_files(&kit, "~.index"), 1); /* a service may be at work on it */
     assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 1);
     assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
     kit_wait(&kit, has_no_files);
