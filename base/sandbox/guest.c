@@ -2,9 +2,9 @@
 /*
  * The guest's sandbox, in this order:
  *
- *     namespaces of its own, without network -> no new privileges, no capabilities -> it dies with
- *     its parent -> Landlock -> list of system calls -> bounds (address space, CPU time, no files,
- *     no core, few descriptors) -> execve
+ *     no descriptors but the standard ones -> no new privileges -> namespaces of its own, without
+ *     network -> no capabilities -> it dies with its parent -> Landlock -> list of system calls ->
+ *     bounds (address space, CPU time, no files, no core, few descriptors and threads) -> execve
  *
  * Namespaces are taken if the kernel gives them: without them Landlock and the list keep the
  * network away. Failures: what is missing is fatal with REQUIRE only; a program that cannot be
@@ -24,6 +24,7 @@
 #include "base/sandbox/syscalls.h"
 
 #define DESCRIPTORS_MAX 64u
+#define THREADS_MAX     16u /* root's are not bounded: of others the kernel counts them */
 
 extern char **environ;
 
@@ -58,6 +59,8 @@ static int bound_all(const struct pfl_guest_conf *conf)
         rc = bound(RLIMIT_FSIZE, 0);
     if (rc == 0)
         rc = bound(RLIMIT_CORE, 0);
+    if (rc == 0 && conf->mode != PFL_SANDBOX_OFF) /* without namespaces: the user's, in sum */
+        rc = bound(RLIMIT_NPROC, THREADS_MAX);
     return rc == 0 ? bound(RLIMIT_NOFILE, DESCRIPTORS_MAX) : rc;
 }
 
@@ -97,6 +100,8 @@ int pfl_guest_run(const struct pfl_guest_conf *conf, char *const *argv)
 {
     int rc = 0;
 
+    /* What our parent left open: Landlock does not hold for that. */
+    (void)close_range(STDERR_FILENO + 1, ~0u, 0);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return PFL_EIO;
     if (conf->mode != PFL_SANDBOX_OFF)

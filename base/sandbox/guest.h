@@ -2,7 +2,8 @@
 /*
  * The sandbox of a program that is not ours and reads what strangers wrote: this process enters it
  * and becomes that program. It reads what programs need (/usr, /lib) and itself; it writes to its
- * open descriptors alone, has no network, no capability, and bounds for memory and time.
+ * standard descriptors alone, has no others, no network, no capability, and bounds for memory and
+ * time.
  */
 #ifndef PFL_BASE_SANDBOX_GUEST_H
 #define PFL_BASE_SANDBOX_GUEST_H

@@ -3,6 +3,7 @@
 #include "base/sandbox/guest.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -94,6 +95,20 @@ static void it_writes_no_file(void **state)
     assert_int_not_equal(try_in(PFL_SANDBOX_OFF, "set -e; echo x >%s; exit 7"), 7);
 }
 
+/* That of a parent; a guest may not open it. */
+static void it_has_no_descriptor_but_the_standard_ones(void **state)
+{
+    char script[64];
+    int fd = open(file, O_RDWR);
+
+    (void)state;
+    assert_in_range(fd, 3, 9);
+    (void)snprintf(script, sizeof(script), ": <&%d && exit 7", fd);
+    assert_int_not_equal(run(conf_of(PFL_SANDBOX_AUTO), script), 7);
+    assert_int_not_equal(run(conf_of(PFL_SANDBOX_OFF), script), 7);
+    assert_int_equal(close(fd), 0);
+}
+
 static void it_has_no_processes_and_signals_none(void **state)
 {
     char script[64];
@@ -119,6 +134,8 @@ static void it_is_bounded(void **state)
     conf = conf_of(PFL_SANDBOX_AUTO);
     conf.max_bytes = 32 * MIB;
     assert_int_not_equal(run(conf, "a=x; while :; do a=$a$a; done"), 0);
+    /* Threads: only a shell that knows this option can tell. */
+    assert_int_not_equal(try_in(PFL_SANDBOX_AUTO, "ulimit -p 17 && exit 7"), 7);
 }
 
 static void a_program_that_is_not_there_is_said(void **state)
@@ -135,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_reads_what_programs_need_and_nothing_else),
         cmocka_unit_test(it_writes_no_file),
+        cmocka_unit_test(it_has_no_descriptor_but_the_standard_ones),
         cmocka_unit_test(it_has_no_processes_and_signals_none),
         cmocka_unit_test(it_is_bounded),
         cmocka_unit_test(a_program_that_is_not_there_is_said),
