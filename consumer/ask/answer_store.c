@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -106,14 +108,34 @@ static int add_question(struct pfl_answer_store *s, struct pfl_span question)
     return rc;
 }
 
+/* SQLite follows no link on the way, either: the folder's is followed here. */
+static int open_db(struct pfl_answer_store *s)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW;
+    const char *slash = strrchr(s->partial, '/');
+    char folder[PATH_MAX];
+    char real[PATH_MAX];
+    char path[PATH_MAX];
+
+    if (slash == NULL)
+        return sqlite3_open_v2(s->partial, &s->db, flags, NULL) == SQLITE_OK ? 0 : PFL_EIO;
+    if (snprintf(folder, sizeof(folder), "%.*s", (int)(slash + 1 - s->partial), s->partial) >=
+            (int)sizeof(folder) ||
+        realpath(folder, real) == NULL ||
+        snprintf(path, sizeof(path), "%s%s", real, slash) >= (int)sizeof(path))
+        return PFL_EIO;
+    return sqlite3_open_v2(path, &s->db, flags, NULL) == SQLITE_OK ? 0 : PFL_EIO;
+}
+
 static int begin(struct pfl_answer_store *s, struct pfl_span question)
 {
-    int rc;
+    int rc = open_db(s);
 
-    if (sqlite3_open_v2(s->partial, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) !=
-        SQLITE_OK)
-        return PFL_EIO;
-    rc = run(s, "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
+    if (rc != 0)
+        return rc;
+    /* Exclusive: else a journal that another user puts beside it, in /tmp, is read as ours. */
+    rc = run(s, "PRAGMA locking_mode = EXCLUSIVE;"
+                "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
                 "CREATE TABLE question (text TEXT, asked_unix INTEGER, perfleet TEXT);"
                 "CREATE TABLE traces (trace TEXT, host TEXT, start TEXT, rows INTEGER,"
                 " problem TEXT)");

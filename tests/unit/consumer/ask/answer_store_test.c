@@ -18,6 +18,7 @@
 static char folder[] = "/tmp/answer-store-XXXXXX";
 static char path[64];
 static char partial[80];
+static char journal[96];
 
 static int make_folder(void **state)
 {
@@ -26,6 +27,7 @@ static int make_folder(void **state)
         return -1;
     (void)snprintf(path, sizeof(path), "%s/a.sqlite", folder);
     (void)snprintf(partial, sizeof(partial), "%s.partial", path);
+    (void)snprintf(journal, sizeof(journal), "%s-journal", partial);
     return 0;
 }
 
@@ -138,6 +140,55 @@ static void what_is_not_whole_stays_partial_and_the_old_file_stays(void **state)
     assert_true(is_there(path));
 }
 
+static void a_folder_may_be_a_link(void **state)
+{
+    struct pfl_answer_store *store = NULL;
+    char link[64];
+    char name[80];
+
+    (void)state;
+    (void)snprintf(link, sizeof(link), "%s/link", folder);
+    (void)snprintf(name, sizeof(name), "%s/a.sqlite", link);
+    assert_int_equal(symlink(".", link), 0);
+    assert_int_equal(pfl_answer_store_open(name, false, pfl_span_of("q", 1), &store), 0);
+    add_row(store);
+    assert_int_equal(pfl_answer_store_close(store, true, true), 0);
+    assert_int_equal(unlink(link), 0);
+    expect(path, "SELECT count(*) FROM answers", "1");
+}
+
+/* Of a database of one page, with nothing to restore: SQLite would cut ours. */
+static void put_journal(void)
+{
+    static const uint8_t head[512] = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7, 0, 0,
+                                      0,    0,    0,    0,    0,    1,    0,    0,    0, 1,
+                                      0,    0,    2,    0,    0,    0,    0x10, 0};
+    FILE *file = fopen(journal, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(head, sizeof(head), 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_journal_that_another_user_puts_there_is_not_read(void **state)
+{
+    struct pfl_answer_store *store = open_store();
+    const struct pfl_answer_store_trace trace = {.trace = "T", .host = "", .start = ""};
+
+    (void)state;
+    add_row(store);
+    for (unsigned i = 0; i < 10000;
+         i++) { /* two rows are there: the last two are of the next commit */
+        if (i == 9998)
+            put_journal();
+        assert_int_equal(pfl_answer_store_add_trace(store, &trace), 0);
+    }
+    assert_int_equal(pfl_answer_store_close(store, true, true), 0);
+    assert_int_equal(unlink(journal), 0);
+    expect(path, "SELECT count(*) FROM answers", "1");
+    expect(path, "SELECT count(*) FROM traces", "10001");
+}
+
 static void what_is_in_the_way_is_said(void **state)
 {
     struct pfl_answer_store *store = NULL;
@@ -164,6 +215,8 @@ int main(void)
         cmocka_unit_test_teardown(rows_are_there_with_their_types, remove_files),
         cmocka_unit_test_teardown(what_is_not_whole_stays_partial_and_the_old_file_stays,
                                   remove_files),
+        cmocka_unit_test_teardown(a_folder_may_be_a_link, remove_files),
+        cmocka_unit_test_teardown(a_journal_that_another_user_puts_there_is_not_read, remove_files),
         cmocka_unit_test_teardown(what_is_in_the_way_is_said, remove_files),
     };
 
