@@ -9,7 +9,7 @@
  *
  * Failures: an error in a reply is the outcome, with its text; a reply that nobody asked for, that
  * is too large or malformed ends the conversation. Owns what is not a whole message yet. Limits:
- * PFL_TRACE_QUESTION_REPLY_MAX_BYTES.
+ * PFL_TRACE_QUESTION_REPLY_MAX_BYTES and _CELLS.
  */
 #include "consumer/ask/trace_question.h"
 
@@ -37,6 +37,7 @@ struct pfl_trace_question {
     bool is_finalized; /* the reply to it came */
     bool is_about;     /* the next reply is to what the trace says about itself */
     size_t columns_len;
+    size_t cells; /* of the reply that is read */
     bool has_columns;
     enum pfl_trace_question_outcome outcome;
     char why[PFL_TRACE_QUESTION_WHY_BYTES];
@@ -232,6 +233,9 @@ static int take_rows(struct pfl_trace_question *q, struct pfl_query_cells *cells
     int rc;
 
     while ((rc = pfl_query_cells_read_row(cells, row, q->columns_len)) == 0) {
+        q->cells += q->columns_len;
+        if (q->cells > PFL_TRACE_QUESTION_REPLY_MAX_CELLS)
+            return end_with(q, PFL_TRACE_QUESTION_BROKEN, "a reply of it has too many cells");
         rc = q->conf.on_row(q->conf.user, row, q->columns_len);
         if (rc != 0)
             return rc;
@@ -251,6 +255,7 @@ static int take_result(struct pfl_trace_question *q, struct pfl_span message)
                         "it has too many columns, or one with a name that is too long");
     if (rc != 0)
         return break_off(q);
+    q->cells = 0;
     rc = take_columns(q, &part);
     while (rc == 0 && q->outcome == PFL_TRACE_QUESTION_OPEN) {
         rc = pfl_query_cells_next_batch(&batches, &cells);

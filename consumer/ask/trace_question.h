@@ -18,6 +18,8 @@
 
 /* A reply has a batch of rows of some 128 KiB, or one row that is larger. */
 #define PFL_TRACE_QUESTION_REPLY_MAX_BYTES (16u << 20)
+/* A byte each, they become far longer lines: Perfetto's Trace Processor sends up to 50,000. */
+#define PFL_TRACE_QUESTION_REPLY_MAX_CELLS 131072u
 #define PFL_TRACE_QUESTION_WHY_BYTES       2048u
 #define PFL_TRACE_QUESTION_ABOUT           2u /* cells */
 

@@ -365,6 +365,52 @@ static void a_reply_that_is_too_large_is_refused(void **state)
     close_world(&w);
 }
 
+/* A result of one column, and of `len` rows, which have NULL. */
+static void add_rows(struct world *w, size_t len)
+{
+    struct pfl_buf result;
+    struct pfl_message m;
+    uint8_t *cells;
+    size_t mark;
+
+    pfl_buf_init(&result, 1u << 20);
+    m = pfl_message_of(&result);
+    pfl_message_bytes(&m, QUERY_RESULT__COLUMN_NAMES, pfl_span_of("summary", 7));
+    mark = pfl_message_begin(&m, QUERY_RESULT__BATCH);
+    cells = pfl_mem_alloc(len);
+    assert_non_null(cells);
+    memset(cells, QUERY_RESULT__CELLS_BATCH__CELL_NULL, len);
+    pfl_message_bytes(&m, QUERY_RESULT__CELLS_BATCH__CELLS, pfl_span_of(cells, len));
+    pfl_message_varint(&m, QUERY_RESULT__CELLS_BATCH__IS_LAST_BATCH, 1);
+    pfl_message_end(&m, mark);
+    assert_int_equal(m.rc, 0);
+    reply_add_result(&w->replies, pfl_buf_get(&result));
+    pfl_mem_free(cells);
+    pfl_buf_fini(&result);
+}
+
+static void a_reply_of_too_many_cells_is_refused(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, false);
+    reply_add_appended(&w.replies, NULL);
+    reply_add_finalized(&w.replies, NULL);
+    add_rows(&w, PFL_TRACE_QUESTION_REPLY_MAX_CELLS);
+    assert_int_equal(feed(&w), PFL_TRACE_QUESTION_ANSWERED);
+    assert_int_equal(w.rows, PFL_TRACE_QUESTION_REPLY_MAX_CELLS);
+    close_world(&w);
+
+    begin(&w, false);
+    reply_add_appended(&w.replies, NULL);
+    reply_add_finalized(&w.replies, NULL);
+    add_rows(&w, PFL_TRACE_QUESTION_REPLY_MAX_CELLS + 1);
+    assert_int_equal(feed(&w), PFL_TRACE_QUESTION_BROKEN);
+    assert_int_equal(w.rows, PFL_TRACE_QUESTION_REPLY_MAX_CELLS);
+    close_world(&w);
+}
+
 static void what_a_callback_returns_is_returned(void **state)
 {
     struct world w;
@@ -428,6 +474,7 @@ int main(void)
         cmocka_unit_test(a_summary_is_one_row_of_one_text),
         cmocka_unit_test(what_nobody_asked_for_breaks_the_conversation),
         cmocka_unit_test(a_reply_that_is_too_large_is_refused),
+        cmocka_unit_test(a_reply_of_too_many_cells_is_refused),
         cmocka_unit_test(what_a_callback_returns_is_returned),
         cmocka_unit_test(out_of_memory_is_reported_wherever_it_happens),
     };
