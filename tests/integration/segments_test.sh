@@ -97,7 +97,8 @@ kill "$AGENT_PID"
 wait_for 20 is_gone "$AGENT_PID"
 rm "$WORK"/spool/*.order
 start_host_agent
-check "without its file the next agent does not have the order" wait_for 30 eval '! spool orders | grep -q web'
+has_no_order() { local orders; orders=$(spool orders) && ! grep -q web <<<"$orders"; }
+check "without its file the next agent does not have the order" wait_for 30 has_no_order
 check "and no run of it begins" eval 'sleep 2; [ "$(ls "$WORK"/spool/*.run | wc -l)" -le 1 ]'
 kill "$AGENT_PID"
 wait_for 20 is_gone "$AGENT_PID"
