@@ -2,8 +2,8 @@
 /*
  * Is a browser started for a link: see browser.h. BROWSER comes first: who sets it wants it.
  * Without it, xdg-open starts one where there is a display, unless the user came by ssh, whose
- * forwarded display would show a browser of this machine, or is root, as whom no browser should
- * run. Failure: a command that does not fit is none. No state.
+ * forwarded display would show a browser of this machine, or is root: no browser should run as
+ * root. Failure: a command that does not fit is none. No state.
  */
 #include "consumer/open/browser.h"
 
