@@ -10,9 +10,10 @@
  * congested, no process is read from, and their time stands still.
  *
  * Failures: a trace that cannot be read, is too large or too slow, or whose process dies, is named
- * and passed over; the answer is partial then. An error of the question itself ends the run, as
- * does the output, the collector that leaves, and Ctrl-C. Ownership: processes belong to their
- * places until on_ended. Limits: PIECE_BYTES for each place, PROBLEM_LINES.
+ * and passed over; the answer is partial then. An error of the question itself, shown by the
+ * traces of two hosts if there are two, ends the run, as does the output, the collector that
+ * leaves, and Ctrl-C. Ownership: processes belong to their places until on_ended. Limits:
+ * PIECE_BYTES for each place, PROBLEM_LINES.
  */
 #include "consumer/cmd/ask_run.h"
 
@@ -72,7 +73,8 @@ struct ask {
     uv_loop_t own_loop; /* for files */
     uv_loop_t *loop;
     struct job jobs[PFL_ASK_JOBS_MAX];
-    size_t next; /* trace */
+    size_t next;                        /* trace */
+    const struct pfl_ask_trace *faulty; /* the first one with a fault as of all; NULL: none */
     uint64_t answered;
     uint64_t passed_over;
     uint64_t shown_ms;
@@ -183,11 +185,34 @@ static void on_writable(void *user)
     pause_all(user, false);
 }
 
-/* An error that any trace would give, when none has been answered. */
-static bool is_question_wrong(const struct job *j)
+/* Of another host; each file counts as one. */
+static bool is_of_other(const struct ask *a, const struct pfl_ask_trace *t,
+                        const struct pfl_ask_trace *u)
+{
+    return a->source.is_files ? t != u : strcmp(t->host, u->host) != 0;
+}
+
+/* A fault that any trace would have, when none has been answered: one host could make it by what
+ * is in its traces, and so end what is asked of the others; two have to show it. */
+static bool is_fault_of_all(struct job *j)
+{
+    struct ask *a = j->ask;
+
+    if (a->answered != 0 || a->code != 0)
+        return false;
+    if (a->faulty != NULL)
+        return is_of_other(a, j->trace, a->faulty);
+    a->faulty = j->trace;
+    for (size_t i = 0; i < a->source.len; i++)
+        if (is_of_other(a, &a->source.traces[i], j->trace))
+            return false;
+    return true;
+}
+
+static bool is_question_wrong(struct job *j)
 {
     return pfl_trace_question_get(j->question) == PFL_TRACE_QUESTION_REFUSED &&
-           j->ask->answered == 0 && !pfl_trace_question_has_columns(j->question);
+           !pfl_trace_question_has_columns(j->question) && is_fault_of_all(j);
 }
 
 /* It shows the statement, the place in it and the error, in lines. */
@@ -404,10 +429,9 @@ static void explain_death(struct job *j, const struct pfl_processor_port_end *en
 }
 
 /* The program does not start at all: no trace will do. */
-static bool is_program_wrong(const struct job *j, const struct pfl_processor_port_end *end)
+static bool is_program_wrong(struct job *j, const struct pfl_processor_port_end *end)
 {
-    return !end->was_closed && end->signal == 0 && end->status == CANNOT_RUN &&
-           j->ask->answered == 0;
+    return !end->was_closed && end->signal == 0 && end->status == CANNOT_RUN && is_fault_of_all(j);
 }
 
 static void leave(struct job *j)

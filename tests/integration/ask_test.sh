@@ -97,6 +97,13 @@ check "bytes that are no reply" says 'its reply is malformed' ask -q garbage a.p
 check "a row that is too large" says 'more than 16 MiB' ask -q huge a.pftrace
 check "an error of the question ends it" exits_with 2 ask -q wrong a.pftrace b.pftrace
 check "once, with its words" is 1 eval 'ask -q wrong a.pftrace b.pftrace b.pftrace 2>&1 | grep -c "^  no such table: ?.31mwrong"'
+trace wrong 2 played:wrong
+trace exit 2 played:exit
+mostly() { exits_with 4 ask -q mostly --jobs 1 --csv "$1" a.pftrace >out.txt 2>&1 && grep -q '^,,a.pftrace,1' out.txt && grep -q "$2" out.txt; }
+check "an error that one host's trace makes does not" mostly wrong.pftrace 'wrong.pftrace" is passed over: the question has an error there'
+check "nor does a process that ends as one that cannot run" mostly exit.pftrace 'exit.pftrace" is passed over: .* ended with 126'
+check "of one trace alone the error is the question's" exits_with 2 ask -q mostly wrong.pftrace
+check "a program that cannot run ends it" exits_with 1 ask -q mostly --jobs 1 exit.pftrace exit.pftrace a.pftrace
 child_of() { # child_of PID: its Trace Processor, once it is one
     local child
     for child in $(pgrep -P "$1"); do

@@ -10,6 +10,7 @@ the text "played:die", "played:sleep" or "played:eat" (memory). Questions, whose
     half          10 rows, then it dies
     wide          other columns for a trace with an even number of packets
     wrong         an error
+    mostly        1, but an error for a trace with the text "played:wrong"; with "played:exit" it exits as what cannot run
     garbage       no reply, but bytes
     huge          a row that is too large
     try           what the sandbox lets it do: socket, write, read, fork, kill, the environment
@@ -149,7 +150,11 @@ def ask(sql, packets, data):
         os.abort()
     elif words[0] == "wide":
         answer(["a", "b"][len(packets) % 2:], [[0, 0][len(packets) % 2:]])
-    elif words[0] == "wrong":
+    elif words[0] == "mostly" and b"played:exit" in data:
+        os._exit(126)
+    elif words[0] == "mostly" and b"played:wrong" not in data:
+        answer(["n"], [[1]])
+    elif words[0] in ("wrong", "mostly"):
         reply(QUERY, 203, field(2, b"no such table: \x1b[31mwrong") + field(3, batch([], True)))
     elif words[0] == "garbage":
         os.write(1, b"garbage " * 100)
