@@ -121,6 +121,7 @@ static void write_targets(const struct pfl_args *args, struct pfl_command_line *
 static void print_link(const struct pfl_args *args, const char *link)
 {
     json_t *object = args->is_json ? json_pack("{s:s}", "link", link) : NULL;
+    unsigned long port = strtoul(link + sizeof("http://127.0.0.1:") - 1, NULL, 10);
 
     if (object != NULL && json_dumpf(object, stdout, JSON_COMPACT) == 0)
         puts("");
@@ -129,8 +130,8 @@ static void print_link(const struct pfl_args *args, const char *link)
         printf("Open this link in a browser of this machine; it gives one browser access:\n  %s\n",
                link);
         if (getenv("SSH_CONNECTION") != NULL)
-            printf("From the machine you sit at, first: ssh -L %.5s:127.0.0.1:%.5s THIS-MACHINE\n",
-                   link + sizeof("http://127.0.0.1:") - 1, link + sizeof("http://127.0.0.1:") - 1);
+            printf("From the machine you sit at, first: ssh -L %lu:127.0.0.1:%lu THIS-MACHINE\n",
+                   port, port);
         puts("Ctrl-C ends it.");
     }
     if (fflush(stdout) != 0)
