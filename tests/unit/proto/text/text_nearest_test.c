@@ -51,7 +51,7 @@ static void three_letters_of_a_names_begin_or_end_are_near_and_two_are_not(void 
 
 static void the_first_of_the_nearest_is_kept(void **state)
 {
-    static const char *const names[] = {"buffer_size_kb", "buffer", "buffes", "buff"};
+    static const char *const names[] = {"buffer_size_kb", "buffer", "buffe9", "buff"};
 
     (void)state;
     assert_string_equal(find("buffer", names, 4), "buffer");
