@@ -604,6 +604,8 @@ static void open_handles(struct ask *a)
     (void)uv_timer_init(a->loop, &a->timer);
     a->timer.data = a;
     a->tick_ms = uv_now(a->loop);
+    (void)signal(SIGPIPE, SIG_IGN); /* a process may end while it is given its trace */
+    (void)signal(SIGXFSZ, SIG_IGN);
     (void)uv_timer_start(&a->timer, on_tick, TICK_MS, TICK_MS);
     a->open = 1 + SIGNALS;
     for (size_t i = 0; i < SIGNALS; i++) {

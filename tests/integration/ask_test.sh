@@ -22,6 +22,7 @@ trace a 3
 trace b 4
 trace die 2 played:die
 trace sleep 2 played:sleep
+trace leaves 2 played:leave && truncate -s 8M "$WORK/leaves.pftrace"
 trace eat 2 played:eat
 trace 'host $(reboot)' 1
 yes junk | head -c 4000 >"$WORK/broken.pftrace"
@@ -86,6 +87,8 @@ check "one that is not there" partial 'none.pftrace" is passed over: No such fil
 check "one that is no file" partial 'is no file' /dev/null a.pftrace
 check "one that is too large" partial 'too large: it has 40 MiB' --max-mib 64 large.pftrace a.pftrace
 check "one whose process dies" partial 'died of signal 6 .*CHECK failed: .x1b.31mplayed' die.pftrace a.pftrace
+check "one whose process leaves before it has the trace" partial 'leaves.pftrace" is passed over: its Trace Processor ended with 3' \
+    --jobs 1 leaves.pftrace a.pftrace
 check "one that is too slow" partial 'no answer within 10 s' --max-time 10s sleep.pftrace a.pftrace
 check "one that takes too much memory" partial 'its Trace Processor (died|ended)' --max-mib 256 eat.pftrace a.pftrace
 check "rows of one that died are counted" says 'died of signal .*; 10 rows of it came' ask -q half a.pftrace

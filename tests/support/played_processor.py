@@ -3,7 +3,8 @@
 """Plays a Trace Processor for `perfleet ask`: its framing on standard input and output, and a few questions.
 
 A trace that does not begin as one is refused. What a trace has in it decides about its process: a packet with
-the text "played:die", "played:sleep" or "played:eat" (memory). Questions, whose answers have one row if not said:
+the text "played:die", "played:sleep", "played:eat" (memory) or "played:leave" (before it has all of the trace).
+Questions, whose answers have one row if not said:
 
     packets       how many there are, and one cell of each type
     rows N        N rows: 0 to N - 1, and a text
@@ -172,6 +173,8 @@ def main():
         method = request.get(2)
         if method == APPEND:
             data += request[101]
+            if b"played:leave" in data:
+                sys.exit(3)
             spoken = spoken or data[:1] != b"\n"
             reply(APPEND, 201, field(2, b"Unknown trace type provided") if data[:1] != b"\n" else b"")
         elif method == FINALIZE:
