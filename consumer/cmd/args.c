@@ -453,8 +453,7 @@ static int run(const struct pfl_command *command, struct pfl_args *args)
 
 int pfl_args_run(const struct pfl_command *command, int argc, char **argv)
 {
-    struct pfl_args args = {
-        .command = command->name, .ui_port = PFL_UI_PORT, .page_port = PFL_WEB_PORT};
+    struct pfl_args args = {.command = command->name, .ui_port = PFL_UI_PORT};
     int code = PFL_EXIT_USAGE;
     int rc;
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `perfleet ui`: the pages, until a signal. Happy path: find the relay's hosts, or those that were
- * named; listen; print the link; serve. Failures: a port that is taken ends the command (exit 1),
- * as a relay that does not answer at the beginning; later the pages say that the relay is away.
+ * named; listen; print the link; serve. The port is another one each time, unless it was named:
+ * what another user served at a port may still be in the browser, and has its origin. Failures: a
+ * port that is taken ends the command (exit 1), as a relay that does not answer at the beginning;
+ * later the pages say that the relay is away.
  */
 #include <jansson.h>
 #include <signal.h>

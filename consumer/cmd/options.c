@@ -104,7 +104,7 @@ static const struct option_row rows[] = {
      PFL_OPTIONS_SOCKET},
     {"ui-origin", "ORIGIN", "besides https://ui.perfetto.dev and http://localhost:10000",
      OPT_UI_ORIGIN, PFL_OPTIONS_SOCKET},
-    {"port", "N", "the page's port on 127.0.0.1 (default 8040); 0: any", OPT_PORT,
+    {"port", "N", "the page's port on 127.0.0.1 (default 0: another one each time)", OPT_PORT,
      PFL_OPTIONS_PAGE},
     {"open", NULL, "then hand the trace to the Perfetto UI, as perfleet open does", OPT_OPEN,
      PFL_OPTIONS_THEN_OPEN},

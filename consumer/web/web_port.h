@@ -6,7 +6,6 @@
 #include "consumer/host/host_conn.h"
 #include "consumer/web/host_rows.h"
 
-#define PFL_WEB_PORT           8040u
 #define PFL_WEB_MAX_QUESTIONS  8u    /* to hosts of pages, at once */
 #define PFL_WEB_FRESH_MS       5000u /* what is older is asked for again */
 #define PFL_WEB_PACE_MS        300u  /* so often one host of a list is asked, at most */

@@ -148,6 +148,10 @@ fi
 PORT=$(grep -oE '127.0.0.1:[0-9]+' "$WORK/local.log" | cut -d: -f2)
 check "a port that is taken is said" exits_with $NOTHING "$P" ui --host "unix:$WORK/db1/consumer.sock" --port "$PORT"
 start remote env SSH_CONNECTION='192.0.2.1 1000 192.0.2.9 22' "$P" ui --host "unix:$WORK/db1/consumer.sock" --port 8439
+start first "$P" ui --host "unix:$WORK/db1/consumer.sock"
+start second "$P" ui --host "unix:$WORK/db1/consumer.sock"
+link_of() { wait_for 20 grep -q '/enter?token=' "$WORK/$1.log" && grep -oE '127.0.0.1:[0-9]+' "$WORK/$1.log"; }
+check "each run has a port of its own" eval 'FIRST=$(link_of first) && SECOND=$(link_of second) && [ "$FIRST" != "$SECOND" ]'
 check "who came by ssh learns what to type" wait_for 20 grep -q 'ssh -L 8439:127.0.0.1:8439 THIS-MACHINE' "$WORK/remote.log"
 check "a port that is none is wrong usage" exits_with $USAGE "$P" ui --host local --port 70000
 finish

@@ -28,6 +28,8 @@
     };
     const put = (text) => {
         const page = new DOMParser().parseFromString(text, "text/html");
+        for (const meta of page.body.querySelectorAll("meta"))  // of a stranger at this port: it would lead away
+            meta.remove();
         const inside = document.getElementById("list").contains(document.activeElement);
         const at = inside ? document.activeElement.getAttribute("href") : null;
         for (const id of ["banner", "list", "command"]) {
