@@ -259,6 +259,15 @@ static const char *judge_own(struct pfl_enroll *self, mbedtls_x509_crt *chain, c
     return NULL;
 }
 
+/* What follows the first certificate becomes the authority that we trust: it must be that one, and
+ * nothing else. Who carries the answer can add to it. */
+static const char *judge_others(const mbedtls_x509_crt *chain, const uint8_t *sha256)
+{
+    return chain->next != NULL && chain->next->next == NULL && has_fingerprint(chain->next, sha256)
+               ? NULL
+               : "the answer has other certificates than ours and the authority's";
+}
+
 int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
                      const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri)
 {
@@ -271,6 +280,8 @@ int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
         why = judge_own(self, &chain, uri);
     if (why == NULL)
         why = judge_chain(&chain, ca_sha256, NULL);
+    if (why == NULL)
+        why = judge_others(&chain, ca_sha256);
     mbedtls_x509_crt_free(&chain);
     (void)snprintf(self->why, sizeof(self->why), "%s", why != NULL ? why : "");
     return why != NULL ? PFL_ETLS : 0;

@@ -42,7 +42,8 @@ struct pfl_enroll_server {
 PFL_MUST_USE int pfl_enroll_ask(struct pfl_enroll *self, const struct pfl_enroll_server *server,
                                 struct pfl_span request, struct pfl_buf *answer);
 /* Checks that the first certificate of `chain_pem` (NUL-terminated) is for our key and this URI,
- * and issued by the authority with that fingerprint, which follows it. PFL_ETLS. */
+ * and issued by the authority with that fingerprint, whose certificate follows it, and no other.
+ * PFL_ETLS. */
 PFL_MUST_USE int pfl_enroll_check(struct pfl_enroll *self, const char *chain_pem,
                                   const uint8_t ca_sha256[PFL_ENROLL_HASH_BYTES], const char *uri);
 /* The present certificate, and the authority that issued it. */

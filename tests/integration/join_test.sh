@@ -114,6 +114,33 @@ check "a host's certificate is no relay's" says "it is no relay of this fleet" j
 "$P" pki relay "$WORK/other" meet --ip 127.0.0.1 >/dev/null
 check "another authority's token meets a stranger" says "the authority is not the one" join web5 "$("$P" pki join-token "$WORK/other" web5)"
 check "and strangers got no answer" not grep -q 'bytes_to_signer=[1-9]' "$WORK/direct.log"
+meddle() { # meddle NAME PROGRAM: a relay that changes the signer's answers, from standard input to standard output
+    start "$1" python3 -c 'import socket, subprocess, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(8)
+while True:
+    host, signer, answer = listener.accept()[0], socket.socket(socket.AF_UNIX), b""
+    signer.connect(sys.argv[2])
+    signer.sendall(host.recv(65536))
+    while data := signer.recv(65536):
+        answer += data
+    host.sendall(subprocess.run(sys.argv[3], shell=True, input=answer, stdout=subprocess.PIPE).stdout)
+    host.close()' "$WORK/$1.sock" "$WORK/signer.sock" "$2"
+    wait_for 20 test -S "$WORK/$1.sock"
+    relay "by-$1" relay-meet "$WORK/$1.sock"
+}
+meddle appender "cat - '$WORK/other/ca.pem'"
+check "a relay that adds an authority to the answer adds none" says "other certificates than ours and the authority" join web12 "$(token web12)"
+check "and nothing was written" not ls "$WORK"/web12/*.pem
+meddle inserter "sed '/BEGIN X509 CRL/{
+r $WORK/other/ca.pem
+N
+}'"
+check "nor does one that puts it in the middle" says "other certificates than ours and the authority|makes no sense|no certificates" join web13 "$(token web13)"
+check "nor was anything written then" not ls "$WORK"/web13/*.pem
+meddle talker "printf 'refused: \\033[2Jgone\\n'"
+check "a relay's refusal does nothing to a terminal" says "^perfleet-agent join: not joined: [?].2Jgone$" join web14 "$(token web14)"
 relay unsigned relay-meet "$WORK/nobody.sock"
 check "without a signer the agent reports that nobody answers" says "did not answer|no answer" join web6 "$(token web6)"
 check "and the relay's log has the remedy" grep -q "join-refused: .*perfleet pki serve" "$WORK/unsigned.log"

@@ -96,6 +96,15 @@ int pfl_join_request_encode(const struct pfl_join_token *token,
     return len >= 0 && (size_t)len < size ? 0 : PFL_ELIMIT;
 }
 
+/* It is printed, and a relay may say anything in the signer's place. */
+static void make_plain(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+    }
+}
+
 int pfl_join_answer_parse(char *text, struct pfl_join_answer *ret_answer)
 {
     static const char refused[] = "refused: ";
@@ -104,6 +113,7 @@ int pfl_join_answer_parse(char *text, struct pfl_join_answer *ret_answer)
 
     if (strncmp(text, refused, sizeof(refused) - 1) == 0) {
         text[strcspn(text, "\n")] = '\0';
+        make_plain(text);
         answer.refusal = text + sizeof(refused) - 1;
         *ret_answer = answer;
         return 0;

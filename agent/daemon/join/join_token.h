@@ -38,8 +38,8 @@ struct pfl_join_answer {
     size_t ca_len;
     const char *crl; /* to the end; "" when there is none */
 };
-/* `text` ends in NUL and is borrowed; a refusal is cut at its line's end. PFL_EPARSE: neither grant
- * nor refusal. */
+/* `text` ends in NUL and is borrowed; a refusal is cut at its line's end, and what is no character
+ * to print in ASCII becomes a question mark. PFL_EPARSE: neither grant nor refusal. */
 PFL_MUST_USE int pfl_join_answer_parse(char *text, struct pfl_join_answer *ret_answer);
 
 #endif

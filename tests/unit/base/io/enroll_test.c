@@ -208,6 +208,12 @@ static void any_other_certificate_is_refused_with_the_reason(void **state)
     expect_refusal(e, "", ca_sha256, URI, "no certificates");
     expect_refusal(e, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", ca_sha256,
                    URI, "no certificates");
+    run_shell("cat $1/mine.pem $1/ca.pem $1/other/ca.pem >$1/more.pem");
+    read_file("more.pem", text);
+    expect_refusal(e, text, ca_sha256, URI, "other certificates than ours and the authority's");
+    run_shell("cat $1/mine.pem $1/other/ca.pem $1/ca.pem >$1/more.pem");
+    read_file("more.pem", text);
+    expect_refusal(e, text, ca_sha256, URI, "other certificates than ours and the authority's");
     read_file("mine.pem", text); /* the authority's is missing */
     expect_refusal(e, text, ca_sha256, URI, "authority is not the one");
     pfl_enroll_free(other);

@@ -107,6 +107,16 @@ static void a_refusal_is_one_line(void **state)
     assert_string_equal(answer.refusal, "the token has expired");
 }
 
+static void a_refusal_does_nothing_to_a_terminal(void **state)
+{
+    char text[] = "refused: \x1b[2Jgone\r\t\x7f\xc2\x9b \xe2\x80\xae~\n";
+    struct pfl_join_answer answer;
+
+    (void)state;
+    assert_int_equal(pfl_join_answer_parse(text, &answer), 0);
+    assert_string_equal(answer.refusal, "?[2Jgone????? ???~");
+}
+
 static void an_answer_that_is_neither_is_refused(void **state)
 {
     static const char *const bad[] = {"",        "ok",   "ok\n", "ok\n" CERT, "ok\n" CERT CRL,
@@ -130,6 +140,7 @@ int main(void)
         cmocka_unit_test(a_request_has_the_tokens_id_and_the_proof_but_not_the_secret),
         cmocka_unit_test(a_grant_is_taken_apart),
         cmocka_unit_test(a_refusal_is_one_line),
+        cmocka_unit_test(a_refusal_does_nothing_to_a_terminal),
         cmocka_unit_test(an_answer_that_is_neither_is_refused),
     };
 
