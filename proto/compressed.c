@@ -22,6 +22,13 @@
 #define GUESS_GROWTH      4u
 #define DEFLATE_RATIO_MAX 1032u /* 258 bytes in two bits */
 
+#define ZSTD_SINGLE_SEGMENT  0x20u
+#define ZSTD_BLOCK_HEAD      3u
+#define ZSTD_BLOCK_LAST      1u
+#define ZSTD_BLOCK_RLE       1u
+#define ZSTD_BLOCK_MIN_BYTES 512u /* on average */
+#define ZSTD_BLOCKS_MIN      16u
+
 struct pfl_compressed_decoder {
     struct libdeflate_decompressor *deflate; /* owned */
     ZSTD_DCtx *zstd;                         /* owned */
@@ -82,6 +89,36 @@ static bool has_current_magic(struct pfl_span frame)
     return frame.len >= sizeof(magic) && memcmp(frame.data, magic, sizeof(magic)) == 0;
 }
 
+/*
+ * A block may have tables of codes of its own, which cost 8 us whatever it holds. A compressor
+ * makes at most 196 of 128 KiB. What is malformed is the decoder's to refuse.
+ */
+static bool has_few_blocks(struct pfl_span frame, uint64_t size)
+{
+    static const uint8_t id_bytes[] = {0, 1, 2, 4};
+    static const uint8_t size_bytes[] = {0, 2, 4, 8};
+    struct pfl_reader r = pfl_reader_of(frame);
+    uint64_t most = ZSTD_BLOCKS_MIN + size / ZSTD_BLOCK_MIN_BYTES;
+    uint8_t flags = frame.data[sizeof(uint32_t)]; /* a frame whose size is known has them */
+    size_t head = sizeof(uint32_t) + 1 + id_bytes[flags & 3] + size_bytes[flags >> 6];
+    uint32_t block = 0;
+
+    head +=
+        (flags & ZSTD_SINGLE_SEGMENT) == 0 || flags >> 6 == 0; /* a window, or a size of a byte */
+    (void)pfl_reader_bytes(&r, head);
+    for (uint64_t blocks = 0; (block & ZSTD_BLOCK_LAST) == 0 && !r.failed; blocks++) {
+        struct pfl_span bytes = pfl_reader_bytes(&r, ZSTD_BLOCK_HEAD);
+
+        if (r.failed)
+            break;
+        if (blocks == most)
+            return false;
+        block = bytes.data[0] | (uint32_t)bytes.data[1] << 8 | (uint32_t)bytes.data[2] << 16;
+        (void)pfl_reader_bytes(&r, (block >> 1 & 3) == ZSTD_BLOCK_RLE ? 1 : block >> 3);
+    }
+    return true;
+}
+
 static int decode_zstd(struct pfl_compressed_decoder *d, struct pfl_span frame, struct pfl_buf *out)
 {
     unsigned long long size_untrusted;
@@ -98,6 +135,8 @@ static int decode_zstd(struct pfl_compressed_decoder *d, struct pfl_span frame, 
         return PFL_ELIMIT;
     if (size_untrusted == 0)
         return 0;
+    if (!has_few_blocks(frame, size_untrusted))
+        return PFL_ELIMIT;
     rc = pfl_buf_reserve(out, (size_t)size_untrusted, &room);
     if (rc != 0)
         return rc;

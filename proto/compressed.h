@@ -29,8 +29,8 @@ bool pfl_compressed_find(struct pfl_span packet, struct pfl_field *ret_field);
 /*
  * Appends the packets, as they lie in a trace file (repeated field 1). PFL_EPARSE: neither a zlib
  * stream, nor a zstd frame of today's format that tells its size; PFL_ELIMIT: more than out's
- * maximum, or than PFL_COMPRESSED_MAX_BYTES compressed; PFL_ENOMEM. On failure `out` has the
- * content that it had.
+ * maximum, or than PFL_COMPRESSED_MAX_BYTES compressed, or blocks without end; PFL_ENOMEM. On
+ * failure `out` has the content that it had.
  */
 PFL_MUST_USE int pfl_compressed_decode(struct pfl_compressed_decoder *self,
                                        const struct pfl_field *field_untrusted,

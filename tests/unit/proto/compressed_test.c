@@ -128,6 +128,70 @@ static void a_stream_that_is_too_long_is_not_decoded(void **state)
     }
 }
 
+/* Each has three tables, of 1280 states, and three bytes. */
+static size_t make_tiny_blocks(uint32_t blocks)
+{
+    static const uint8_t tiny[] = {0x6c, 0, 0, 0x00, 0x01, 0xa8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4};
+    static const uint8_t first[] = {0x40, 0, 0, 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'};
+    static const uint8_t tables[] = {0xe4, 0xff, 0xe3, 0x7f, 0xe4, 0xff};
+    uint32_t bytes = 8 + 3 * blocks;
+    size_t at = 9;
+
+    memcpy(packed, (const uint8_t[]){0x28, 0xb5, 0x2f, 0xfd, 0xa0}, 5);
+    for (size_t i = 0; i < 4; i++)
+        packed[5 + i] = (uint8_t)(bytes >> (8 * i));
+    memcpy(packed + at, first, sizeof(first));
+    at += sizeof(first);
+    for (uint32_t i = 0; i < blocks; i++, at += sizeof(tiny)) {
+        memcpy(packed + at, tiny, sizeof(tiny));
+        memcpy(packed + at + 6, tables, sizeof(tables));
+    }
+    memcpy(packed + at, (const uint8_t[]){1, 0, 0}, 3);
+    return at + 3;
+}
+
+static void tiny_blocks_of_zstd_are_not_decoded(void **state)
+{
+    uint64_t before = pfl_compressed_get_work_bytes(decoder);
+    struct pfl_field f = {.id = ZSTD, .type = PFL_WIRE_BYTES};
+    struct pfl_buf out;
+
+    (void)state;
+    pfl_buf_init(&out, MIB);
+    f.bytes = pfl_span_of(packed, make_tiny_blocks(10)); /* it is one that is read */
+    assert_int_equal(pfl_compressed_decode(decoder, &f, &out), 0);
+    assert_int_equal(out.len, 38);
+    assert_memory_equal(pfl_buf_get(&out).data, "abcdefgh", 8);
+    assert_int_equal(pfl_compressed_get_work_bytes(decoder) - before, 38);
+    f.bytes = pfl_span_of(packed, make_tiny_blocks(10000));
+    assert_int_equal(pfl_compressed_decode(decoder, &f, &out), PFL_ELIMIT);
+    assert_int_equal(pfl_compressed_get_work_bytes(decoder) - before, 38);
+    pfl_buf_fini(&out);
+}
+
+/* The highest levels split blocks. */
+static void what_any_level_of_zstd_makes_is_read(void **state)
+{
+    static const size_t lens[] = {1, 70000, MIB};
+
+    (void)state;
+    for (size_t i = 0; i < MIB; i++)
+        plain[i] = (uint8_t)(i % 7 != 0 ? i / 300 : i * i / 977);
+    for (int level = ZSTD_minCLevel() < -5 ? -5 : 1; level <= ZSTD_maxCLevel(); level += 3) {
+        for (size_t i = 0; i < 3; i++) {
+            struct pfl_field f = {.id = ZSTD, .type = PFL_WIRE_BYTES};
+            struct pfl_buf out;
+
+            f.bytes =
+                pfl_span_of(packed, ZSTD_compress(packed, PACKED_BYTES, plain, lens[i], level));
+            pfl_buf_init(&out, MIB);
+            assert_int_equal(pfl_compressed_decode(decoder, &f, &out), 0);
+            assert_int_equal(out.len, lens[i]);
+            pfl_buf_fini(&out);
+        }
+    }
+}
+
 static void a_claim_allocates_nothing_beyond_the_maximum(void **state)
 {
     /* A frame of a single segment, whose size is in 8 bytes: 2^40. */
@@ -270,6 +334,8 @@ int main(void)
         TEST(what_is_compressed_comes_back),
         TEST(a_bomb_costs_no_more_than_the_maximum),
         TEST(a_stream_that_is_too_long_is_not_decoded),
+        TEST(tiny_blocks_of_zstd_are_not_decoded),
+        TEST(what_any_level_of_zstd_makes_is_read),
         TEST(a_claim_allocates_nothing_beyond_the_maximum),
         TEST(what_is_cut_short_or_longer_is_refused),
         TEST(only_todays_zstd_frames_with_a_size_are_read),
