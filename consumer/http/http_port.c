@@ -160,7 +160,7 @@ static int send_head(struct pfl_http_exchange *x, const struct pfl_http_answer *
                    "%s"
                    "Cache-Control: no-store\r\n"
                    "X-Content-Type-Options: nosniff\r\n"
-                   "Referrer-Policy: no-referrer\r\n"
+                   "Referrer-Policy: same-origin\r\n"
                    "Connection: close\r\n"
                    "%s\r\n",
                    answer->status, pfl_http_status_words(answer->status), body_fields,

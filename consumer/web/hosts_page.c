@@ -342,6 +342,7 @@ void pfl_hosts_page_write_list(const struct pfl_hosts_page *page, struct pfl_htm
 {
     pfl_html_open(h, "div");
     pfl_html_attr(h, "id", "list");
+    pfl_html_attr(h, "data-refresh", "5000");
     pfl_html_attr(h, "aria-live", "off");
     add_count(page, h);
     if (page->view->rows_len != 0) {

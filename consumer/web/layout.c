@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define AGE_MAX_S 8640000000.0 /* a relay may claim more than an integer can have */
 
@@ -47,14 +48,16 @@ static void add_head(struct pfl_html *h, const char *title, unsigned refresh_s)
     pfl_html_close(h);
 }
 
-static void add_tab(struct pfl_html *h, bool is_here, const char *text)
+static void add_tabs(const struct pfl_layout *l, struct pfl_html *h)
 {
-    pfl_html_open(h, "a");
-    pfl_html_href_page(h, "/hosts");
-    if (is_here)
-        pfl_html_attr(h, "aria-current", "page");
-    pfl_html_text(h, text);
-    pfl_html_close(h);
+    for (size_t i = 0; i < l->tabs_len; i++) {
+        pfl_html_open(h, "a");
+        pfl_html_add_address(h, "href", l->tabs[i].path, (char *)NULL);
+        if (strcmp(l->tabs[i].path, l->path) == 0)
+            pfl_html_attr(h, "aria-current", "page");
+        pfl_html_text(h, l->tabs[i].text);
+        pfl_html_close(h);
+    }
 }
 
 void pfl_layout_add_banner(const struct pfl_layout *layout, struct pfl_html *h)
@@ -72,6 +75,28 @@ void pfl_layout_add_banner(const struct pfl_layout *layout, struct pfl_html *h)
                        pfl_layout_age((double)layout->away_s, age, sizeof(age)), layout->away);
         pfl_html_close(h);
     }
+    if (layout->notice != NULL && layout->notice[0] != '\0')
+        pfl_html_leaf_of(h, "p", "notice", layout->notice);
+    pfl_html_close(h);
+}
+
+void pfl_layout_open_form(const struct pfl_layout *layout, struct pfl_html *h, const char *path)
+{
+    pfl_html_open(h, "form");
+    pfl_html_attr(h, "method", "post");
+    pfl_html_add_address(h, "action", path, (char *)NULL);
+    pfl_html_open(h, "input");
+    pfl_html_attr(h, "type", "hidden");
+    pfl_html_attr(h, "name", "change");
+    pfl_html_attr(h, "value", layout->change);
+    pfl_html_close(h);
+}
+
+void pfl_layout_add_submit(struct pfl_html *h, const char *text)
+{
+    pfl_html_open(h, "button");
+    pfl_html_attr(h, "type", "submit");
+    pfl_html_text(h, text);
     pfl_html_close(h);
 }
 
@@ -86,7 +111,7 @@ static void add_header(const struct pfl_layout *l, struct pfl_html *h)
     pfl_html_open(h, "nav");
     pfl_html_attr(h, "aria-label", "Pages");
     pfl_html_leaf_of(h, "span", "brand", "perfleet");
-    add_tab(h, l->tab == PFL_LAYOUT_HOSTS, "Hosts");
+    add_tabs(l, h);
     pfl_html_close(h);
     pfl_html_open(h, "p");
     pfl_html_attr(h, "class", "where");

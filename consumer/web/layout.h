@@ -6,17 +6,24 @@
 #include "consumer/web/command_line.h"
 #include "consumer/web/html.h"
 
-enum pfl_layout_tab { PFL_LAYOUT_NONE, PFL_LAYOUT_HOSTS };
+struct pfl_layout_tab {
+    const char *path; /* of the page that it leads to; the program's own */
+    const char *text;
+};
 
 struct pfl_layout {
     const char *title;
-    enum pfl_layout_tab tab;
+    const struct pfl_layout_tab *tabs; /* static */
+    size_t tabs_len;
+    const char *path;                       /* of the tab that this page belongs to; "": none */
     const char *fleet;                      /* "" if it has no name */
     const char *relay;                      /* NULL: hosts are reached directly */
     const char *away;                       /* "" or why the relay is away */
     uint64_t away_s;                        /* for how long */
     const struct pfl_command_line *command; /* that does the same; NULL: none */
     unsigned refresh_s;                     /* without script, reload so often; 0: never */
+    const char *notice;                     /* NULL, "" or what became of a change */
+    const char *change;                     /* the token of forms that change something */
 };
 
 /* Up to and with the opening of the content. */
@@ -25,10 +32,17 @@ void pfl_layout_end(const struct pfl_layout *layout, struct pfl_html *h);
 /* Parts that the script puts in place of the old ones. */
 void pfl_layout_add_banner(const struct pfl_layout *layout, struct pfl_html *h);
 void pfl_layout_add_command(const struct pfl_layout *layout, struct pfl_html *h);
+/* `<form method="post" action="PATH">` with the token; the path is a literal. To be closed. */
+#define pfl_layout_form(layout, h, path) pfl_layout_open_form((layout), (h), "" path "")
+/* A button that submits the form. */
+void pfl_layout_add_submit(struct pfl_html *h, const char *text);
 /* A page that says why there is none. */
 void pfl_layout_refusal(unsigned status, const char *why, struct pfl_html *h);
 /* The page behind the one-time link, which leads to the others. */
 void pfl_layout_entered(struct pfl_html *h);
+
+/* For the macro. */
+void pfl_layout_open_form(const struct pfl_layout *layout, struct pfl_html *h, const char *path);
 
 /* "3 minutes", of seconds. */
 const char *pfl_layout_age(double seconds, char *room, size_t room_len);

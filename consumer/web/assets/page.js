@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Search as one types, and fresh rows every 5 s. Without this script the form and a reload do it. The server makes all
-// HTML, in which hosts' strings are escaped.
+// Search as one types (a form #search), and fresh contents of #list (each data-refresh ms). Without this script the form
+// and a reload do it. The server makes all HTML, in which hosts' strings are escaped.
 "use strict";
 (() => {
+    const list = document.getElementById("list");
     const form = document.getElementById("search");
-    if (!form)
+    if (!list)
         return;
-    const REFRESH_MS = 5000;
+    const PAGE = location.pathname;
+    const REFRESH_MS = Number(list.dataset.refresh);
     const TYPING_MS = 80;
     let timer = 0;
     let running = null;
 
     const parameters = () => {
         const all = new URLSearchParams();
-        for (const [name, value] of new FormData(form))
+        for (const [name, value] of form ? new FormData(form) : [])
             if (value)
                 all.set(name, value);
         return all;
@@ -53,11 +55,11 @@
         const mine = new AbortController();
         running = mine;
         try {
-            const answer = await fetch("/hosts?part=1" + (query ? "&" + query : ""), {signal: mine.signal});
+            const answer = await fetch(PAGE + "?part=1" + (query ? "&" + query : ""), {signal: mine.signal});
             if (!answer.ok)
                 throw new Error("status " + answer.status);
             put(await answer.text());
-            history.replaceState(null, "", "/hosts" + (query ? "?" + query : ""));
+            history.replaceState(null, "", PAGE + (query ? "?" + query : ""));
         } catch (error) {
             if (error.name !== "AbortError")
                 say("perfleet ui does not answer: it may have been ended. What is below was so before.");
@@ -67,16 +69,17 @@
         }
     };
     const current = () => new URLSearchParams(location.search).get("page");
-    form.addEventListener("input", () => {
+    form?.addEventListener("input", () => {
         clearTimeout(timer);
         timer = setTimeout(load, TYPING_MS, null);
     });
-    form.addEventListener("submit", (event) => {
+    form?.addEventListener("submit", (event) => {
         event.preventDefault();
         load(null);
     });
-    setInterval(() => {
-        if (!document.hidden && !running)
-            load(current());
-    }, REFRESH_MS);
+    if (REFRESH_MS)
+        setInterval(() => {
+            if (!document.hidden && !running)
+                load(current());
+        }, REFRESH_MS);
 })();

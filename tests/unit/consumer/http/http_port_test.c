@@ -199,7 +199,7 @@ static void request_is_answered_and_the_connection_ends(void **state)
     (void)visit(&w, get);
     assert_string_equal(text, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n"
                               "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
-                              "Referrer-Policy: no-referrer\r\nConnection: close\r\n"
+                              "Referrer-Policy: same-origin\r\nConnection: close\r\n"
                               "X-Test: yes\r\n\r\nhello");
     (void)visit(&w, "HEAD /y HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_non_null(strstr(text, "Content-Length: 5\r\n"));

@@ -30,6 +30,7 @@ typedef Perfetto__Protos__TracingServiceState__DataSource source_t;
 typedef Perfetto__Protos__TracingServiceState__TracingSession session_t;
 typedef Perfetto__Protos__TracingServiceState__PerfleetFigures figures_t;
 
+static const struct pfl_layout_tab tabs[] = {{"/hosts", "Hosts"}};
 static char evil[] = EVIL;
 static char text[PAGE_MAX];
 static uint8_t state_bytes[STATE_MAX];
@@ -124,7 +125,9 @@ static int open_pages(struct pages *p)
     pfl_command_line_begin(&p->command, "hosts");
     pfl_command_line_option(&p->command, "--relay", evil);
     p->layout = (struct pfl_layout){.title = evil,
-                                    .tab = PFL_LAYOUT_HOSTS,
+                                    .tabs = tabs,
+                                    .tabs_len = 1,
+                                    .path = "/hosts",
                                     .fleet = evil,
                                     .relay = evil,
                                     .away = evil,

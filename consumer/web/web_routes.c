@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of the pages: see web_routes.h. A page has one row for each request, and a tab. */
+#include "consumer/web/web_routes.h"
+
+#include <string.h>
+
+#include "consumer/web/host_visit.h"
+#include "consumer/web/hosts_visit.h"
+
+static const struct pfl_web_route routes[] = {
+    {"GET", "/hosts", pfl_hosts_visit_open},
+    {"GET", "/host", pfl_host_visit_open},
+};
+
+const struct pfl_layout_tab pfl_web_tabs[] = {
+    {"/hosts", "Hosts"},
+};
+const size_t pfl_web_tabs_len = sizeof(pfl_web_tabs) / sizeof(pfl_web_tabs[0]);
+
+static bool is_of(const struct pfl_web_route *route, const char *path)
+{
+    size_t len = strlen(route->path);
+
+    return route->path[len - 1] == '/' ? strncmp(route->path, path, len) == 0
+                                       : strcmp(route->path, path) == 0;
+}
+
+const struct pfl_web_route *pfl_web_routes_find(const char *method, const char *path)
+{
+    bool is_post = strcmp(method, "POST") == 0;
+
+    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+        if ((strcmp(routes[i].method, "POST") == 0) == is_post && is_of(&routes[i], path))
+            return &routes[i];
+    return NULL;
+}
