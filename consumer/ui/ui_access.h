@@ -14,7 +14,7 @@
 #define PFL_UI_MAX_ORIGINS 16u   /* in addition to the default ones */
 
 struct pfl_ui_access {
-    const char *const *origins; /* allowed besides ui.perfetto.dev and localhost:10000; borrowed */
+    const char *const *origins; /* allowed besides ui.perfetto.dev; borrowed */
     size_t origins_len;
     const char *const *hosts; /* names; borrowed */
     size_t hosts_len;         /* at least 1 */

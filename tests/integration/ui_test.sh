@@ -42,7 +42,8 @@ status_is() { # STATUS PATH HOST ORIGIN [UID]
     [ "$got" = "$expected" ] || { echo "status $got, expected $expected"; return 1; }
 }
 check "the UI's page comes in" status_is 101 /traced "127.0.0.1:$PORT" "$GOOD"
-check "by the name localhost, too" status_is 101 /traced "localhost:$PORT" http://localhost:10000
+check "by the name localhost, too" status_is 101 /traced "localhost:$PORT" "$GOOD"
+check "not one that any user of the machine could serve" status_is 403 /traced "127.0.0.1:$PORT" http://localhost:10000
 check "and a page that was allowed" status_is 101 /traced "127.0.0.1:$PORT" http://my.ui:9000
 check "another page does not" status_is 403 /traced "127.0.0.1:$PORT" https://evil.example
 check "nor one whose name begins alike" status_is 403 /traced "127.0.0.1:$PORT" https://ui.perfetto.dev.evil.example

@@ -30,14 +30,21 @@ static void origins_come_in_whole_or_not_at_all(void **state)
 {
     (void)state;
     assert_int_equal(judge("127.0.0.1:8037", ui, "/traced"), 101);
-    assert_int_equal(judge("127.0.0.1:8037", "http://localhost:10000", "/traced"), 101);
-    assert_int_equal(judge("127.0.0.1:8037", "http://127.0.0.1:10000", "/traced"), 101);
     assert_int_equal(judge("127.0.0.1:8037", "https://traces.example.org", "/traced"), 101);
     assert_int_equal(judge("127.0.0.1:8037", "https://ui.perfetto.dev.evil", "/traced"), 403);
     assert_int_equal(judge("127.0.0.1:8037", "https://ui.perfetto.de", "/traced"), 403);
     assert_int_equal(judge("127.0.0.1:8037", "null", "/traced"), 403);
     assert_int_equal(judge("127.0.0.1:8037", "", "/traced"), 403);
     assert_int_equal(judge("127.0.0.1:8037", NULL, "/traced"), 403);
+}
+
+/* Another user of the machine may serve them. */
+static void pages_of_loopback_are_not_let_in_unasked(void **state)
+{
+    (void)state;
+    assert_int_equal(judge("127.0.0.1:8037", "http://localhost:10000", "/traced"), 403);
+    assert_int_equal(judge("127.0.0.1:8037", "http://127.0.0.1:10000", "/traced"), 403);
+    assert_int_equal(judge("127.0.0.1:8037", "http://127.0.0.1:8037", "/traced"), 403);
 }
 
 static void names_that_point_here_do_not_come_in(void **state)
@@ -138,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(origins_come_in_whole_or_not_at_all),
+        cmocka_unit_test(pages_of_loopback_are_not_let_in_unasked),
         cmocka_unit_test(names_that_point_here_do_not_come_in),
         cmocka_unit_test(a_path_means_one_host),
         cmocka_unit_test(the_fleet_has_a_path_that_no_host_can_have),
