@@ -215,7 +215,8 @@ static int start_early(const struct example *ex, const char *name)
 /* The library waits without a word. */
 static void say_awaited(const struct example *ex, const struct perfleet_conf *conf)
 {
-    const char *name = conf->socket != NULL ? conf->socket : getenv("PERFETTO_PRODUCER_SOCK_NAME");
+    const char *name =
+        conf->socket != NULL ? conf->socket : secure_getenv("PERFETTO_PRODUCER_SOCK_NAME");
 
     if (perfleet_wait_connected(ex->tracing, SOON_MS) != 0)
         fprintf(stderr, "perfleet-example: waiting for a tracing service (perfleetd) at %s\n",

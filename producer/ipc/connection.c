@@ -52,7 +52,7 @@ int pfl_connection_find_address(const char *name, struct pfl_connection_address 
     size_t len;
 
     if (name == NULL)
-        name = getenv("PERFETTO_PRODUCER_SOCK_NAME");
+        name = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME"); /* not who runs a setuid program */
     if (name == NULL)
         name = access(run_dir, X_OK) == 0 ? run_name : tmp_name;
     len = strlen(name);

@@ -10,7 +10,8 @@ import time
 
 from world import SEATS, Consumer, Failed, field, sit_down
 
-ATTACKS = ["squatted_name", "squatted_consumer", "squatted_link", "squatted_before_service"]
+ATTACKS = ["squatted_name", "squatted_consumer", "squatted_link", "squatted_before_service",
+           "environment_of_another"]
 LIMIT_S = 20
 SECRET = "secret-of-root"
 
@@ -143,3 +144,33 @@ def squatted_before_service(build):
             raise Failed("it does not say who serves: " + squat.log("second"))
         if "socket-place-shared" not in squat.log("service"):
             raise Failed("a service in such a folder does not say so: " + squat.log("service"))
+
+
+def environment_of_another(build):
+    """the environment of who runs a program that has more rights does not choose to whom that connects"""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="pfl.", dir="/tmp"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(2)
+    program, child = folder / "example", None
+    try:
+        folder.chmod(0o755)
+        for mode, is_let in ((0o755, True), (0o4755, False)):  # the second one is root's, whoever runs it
+            shutil.copy(build / "bin/perfleet-example", program)
+            program.chmod(mode)
+            child = subprocess.Popen([program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     env={"PERFETTO_PRODUCER_SOCK_NAME": "127.0.0.1:%d" % listener.getsockname()[1]},
+                                     preexec_fn=lambda: sit_down("stranger"))
+            try:
+                listener.accept()[0].close()
+                has_come = True
+            except TimeoutError:
+                has_come = False
+            child.kill()
+            child.wait()
+            if has_come != is_let:
+                raise Failed("mode %o: %s" % (mode, "it connected" if has_come else "it did not connect"))
+    finally:
+        if child is not None and child.poll() is None:
+            child.kill()
+        listener.close()
+        shutil.rmtree(folder, ignore_errors=True)
