@@ -15,6 +15,7 @@
 #include "consumer/report/service_state.h"
 #include "consumer/report/trace_stats.h"
 #include "consumer/ui/fleet_state.h"
+#include "tests/support/fuzz_note.h"
 
 #define OUT_MAX (1u << 20)
 
@@ -32,6 +33,7 @@ static void check_text(struct pfl_buf *out)
 {
     struct pfl_span text = pfl_buf_get(out);
 
+    note_text("text", text);
     for (size_t i = 0; i < text.len; i++)
         if ((text.data[i] < ' ' && text.data[i] != '\n') || text.data[i] == 0x7f)
             abort();
@@ -75,6 +77,7 @@ static void join_states(struct pfl_span state)
     pfl_buf_init(&out, PFL_FLEET_STATE_MAX_BYTES);
     if (pfl_fleet_state_join(hosts, 3, "1", &out) != 0)
         abort();
+    note_message("joined", pfl_buf_get(&out));
     r = pfl_reader_of(pfl_buf_get(&out));
     while (pfl_reader_field(&r, &f)) {
         struct pfl_reader entry = pfl_reader_of(f.bytes);
@@ -132,9 +135,11 @@ static void report_stats(struct pfl_span response, struct pfl_buf *out)
 
 static void find_session(struct pfl_span bytes, struct pfl_buf *out)
 {
-    (void)pfl_session_find(bytes, "flight");
+    note("found: %llu", (unsigned long long)pfl_session_find(bytes, "flight"));
     if (pfl_session_take_state(bytes, out) == 0)
-        (void)pfl_session_find(pfl_buf_get(out), "flight");
+        note("found in its state: %llu",
+             (unsigned long long)pfl_session_find(pfl_buf_get(out), "flight"));
+    note_message("its state", pfl_buf_get(out));
     pfl_buf_clear(out);
 }
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "service/buffer/commit.h"
+#include "tests/fuzz/buffer_stats.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,6 +37,10 @@ static void read_pass(struct pfl_trace_buffer *buffer, uint8_t most)
 
     pfl_trace_buffer_begin_read(buffer);
     while (most-- != 0 && pfl_trace_buffer_read(buffer, &packet)) {
+        note("packet: writer %u, %zu bytes in %zu, loss %x", packet.source->writer_id, packet.bytes,
+             packet.slices_len, packet.loss_reasons);
+        for (size_t i = 0; i < packet.slices_len; i++)
+            note_bytes("  ", pfl_span_of(packet.slices[i].iov_base, packet.slices[i].iov_len));
         for (size_t i = 0; i < packet.slices_len; i++) {
             const uint8_t *bytes = packet.slices[i].iov_base;
 
@@ -57,8 +63,12 @@ static void run(const struct pfl_commit_conf *conf, struct target *t, struct pfl
         uint64_t flush_id;
 
         if (len != 0) {
-            if (pfl_commit_apply(conf, request, &flush_id) == PFL_ESTATE)
+            int rc = pfl_commit_apply(conf, request, &flush_id);
+
+            if (rc == PFL_ESTATE)
                 abort();
+            note("commit: %s, flush %llu", pfl_err_str(rc),
+                 rc == 0 ? (unsigned long long)flush_id : 0);
             continue;
         }
         read_pass(t->ring, pfl_reader_u8(&r));
@@ -89,6 +99,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     run(&conf, &t, pfl_span_of(data, size));
     read_pass(t.ring, 255);
     read_pass(t.once, 255);
+    note_buffer_stats(t.ring);
+    note_buffer_stats(t.once);
+    note("%llu chunks discarded, %llu patches, %llu skipped",
+         (unsigned long long)counters.chunks_discarded,
+         (unsigned long long)counters.patches_discarded,
+         (unsigned long long)counters.entries_skipped);
     pfl_trace_buffer_free(t.ring);
     pfl_trace_buffer_free(t.once);
     return 0;

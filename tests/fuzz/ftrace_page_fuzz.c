@@ -7,12 +7,25 @@
 
 #include "agent/probes/kernel_events/page_reader.h"
 #include "base/mem.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void note_bundle(const struct pfl_span *parts, size_t count)
+{
+    static uint8_t bytes[1u << 16];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    for (size_t i = 0; i < count; i++)
+        pfl_writer_bytes(&w, parts[i].data, parts[i].len);
+    note("bundle: %zu parts", count);
+    note_fields("  ", pfl_span_of(bytes, sizeof(bytes) - w.left));
+}
 
 static void on_bundle(void *user, const struct pfl_span *parts, size_t count, uint64_t bytes)
 {
     (void)user;
+    note_bundle(parts, count);
     for (size_t i = 0; i < count; i++) {
         struct pfl_reader r = pfl_reader_of(parts[i]);
         struct pfl_field f;
@@ -55,6 +68,8 @@ static void read_pages(const struct pfl_event_plan *plan, struct pfl_span pages,
         wanted[plan->event_id / 8] = 0xff;
         pfl_page_reader_prepare(&reader);
         pfl_page_reader_feed(&reader, &cpu, pages, 4096);
+        note("%llu events, status %x, until %llu, %zu threads", (unsigned long long)reader.events,
+             reader.status_seen, (unsigned long long)cpu.previous_end_ns, pids.fresh_count);
         pfl_bundle_fini(&bundle);
         pfl_pid_set_fini(&pids);
     }

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "proto/packet_scan.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -97,6 +98,7 @@ static void check_file(void)
     while (pfl_reader_field(&r, &f)) {
         if (f.id != 1 || f.type != PFL_WIRE_BYTES)
             abort();
+        note_message("packet", f.bytes);
         check_packet(f.bytes, owner_of);
     }
     if (r.failed)
@@ -141,6 +143,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (s->rc == 0)
             s->rc = pfl_packet_scan_feed(&s->scan, reply, on_packet, s);
+        if (s->rc != 0)
+            note("host %zu: %s", s->host, pfl_err_str(s->rc));
     }
     check_file();
     for (size_t i = 0; i < HOSTS; i++)

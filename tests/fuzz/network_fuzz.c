@@ -6,10 +6,13 @@
  */
 #include <stdlib.h>
 
+#include "service/control/query.h"
 #include "service/control/registry.h"
 #include "service/port/producer_conn.h"
 #include "service/session/session_read.h"
 #include "service/session/session_run.h"
+#include "tests/support/fuzz_note.h"
+#include "tests/support/fuzz_packets.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -57,11 +60,29 @@ static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
 static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x10, 0x12, 0x05, 0x0a,
                                  0x03, 0x0a, 0x01, 's',  0xd8, 0x02, 0x01};
 
+static struct pfl_span join(const struct iovec *iov, int iov_len)
+{
+    static uint8_t bytes[PFL_FRAME_MAX_BYTES];
+    size_t len = 0;
+
+    for (int i = 0; i < iov_len; i++) {
+        memcpy(bytes + len, iov[i].iov_base, iov[i].iov_len);
+        len += iov[i].iov_len;
+    }
+    return pfl_span_of(bytes + PFL_FRAME_PREFIX_BYTES, len - PFL_FRAME_PREFIX_BYTES);
+}
+
+static void note_iov(const struct iovec *iov, int iov_len)
+{
+    note_message("sent", join(iov, iov_len));
+}
+
 static int send_frame(void *user, const struct iovec *iov, int iov_len, int fd)
 {
     (void)user;
     if (iov_len < 1 || iov[0].iov_len < PFL_FRAME_PREFIX_BYTES || fd >= 0)
         abort();
+    note_iov(iov, iov_len);
     return 0;
 }
 
@@ -86,7 +107,7 @@ static void feed(struct pfl_service *service, struct pfl_span input)
 
     pfl_rpc_host_init(&conn.rpc, &rpc);
     rc = pfl_rpc_host_feed(&conn.rpc, input);
-    (void)rc;
+    note("fed: %s", pfl_err_str(rc));
     if (conn.producer != NULL)
         pfl_registry_remove_producer(service, conn.producer);
     if (conn.relay != NULL)
@@ -102,7 +123,20 @@ static void read_all(struct pfl_session_read *read, struct pfl_service *service,
     if (pfl_session_read_start(read, service, session, 1) != 0)
         abort();
     while (frame.has_more && pfl_readback_next_frame(read->readback, &frame) == 0)
-        continue;
+        note_reply(join(frame.iov, frame.iov_len));
+}
+
+static void note_state(const struct pfl_service *service)
+{
+    struct pfl_query query = {.service = service, .has_figures = true};
+    bool has_more = true;
+    struct pfl_buf buf;
+
+    pfl_buf_init(&buf, 131072);
+    while (has_more && pfl_query_next(&query, &buf, &has_more) == 0)
+        note_message("state", pfl_buf_get(&buf));
+    pfl_query_fini(&query);
+    pfl_buf_fini(&buf);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -124,7 +158,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             why) != 0)
         abort();
     feed(&service, pfl_span_of(data, size));
+    note_packets_open();
     read_all(&read, &service, consumer.session);
+    note_packets_close();
+    note_state(&service);
     pfl_registry_remove_consumer(&service, &consumer);
     if (service.relays.len != 0 || service.producers_len != 0)
         abort();

@@ -9,8 +9,34 @@
 #include "agent/probes/kernel_events/ftrace_conf.h"
 #include "agent/probes/kernel_events/ksyms.h"
 #include "agent/probes/tracefs/undo_log.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void note_config(const struct pfl_ftrace_conf *c)
+{
+    for (size_t i = 0; i < c->wanted_count; i++)
+        note("wanted %s", c->wanted[i]);
+    for (size_t i = 0; i < c->tid_count; i++)
+        note("tid %d", c->tids[i]);
+    for (size_t i = 0; i < c->option_count; i++)
+        note("option %s", c->options[i]);
+    for (size_t i = 0; i < c->unknown_syscall_count; i++)
+        note("unknown call %s", c->unknown_syscalls[i]);
+    for (size_t i = 0; i < c->kprobe_count; i++)
+        note("kprobe %s return=%d type=%d", c->kprobes[i].name, c->kprobes[i].is_return,
+             c->kprobes[i].type);
+    for (size_t i = 0; i < c->graph_filters.count; i++)
+        note("graph filter %s", c->graph_filters.items[i]);
+    for (size_t i = 0; i < c->graph_roots.count; i++)
+        note("graph root %s", c->graph_roots.items[i]);
+    note("instance %s, cpus %s, %u kB, %u ms, %u %%, depth %u",
+         c->instance_name ? c->instance_name : "-", c->cpumask ? c->cpumask : "-",
+         c->buffer_size_kb, c->drain_period_ms, c->drain_percent, c->graph_depth);
+    note("flags %d%d%d%d%d%d%d%d%d%d, exclusive %d", c->no_compact_sched, c->no_generic_events,
+         c->no_dense, c->is_lower_bound, c->has_mono_raw, c->throttle_rss_stat, c->symbolize_ksyms,
+         c->retain_ksyms, c->has_graph, c->is_preserving, pfl_ftrace_conf_is_exclusive(c));
+}
 
 static void read_config(struct pfl_span config, struct pfl_span text)
 {
@@ -19,9 +45,12 @@ static void read_config(struct pfl_span config, struct pfl_span text)
 
     if (pfl_ftrace_conf_parse(config, &conf) != 0)
         return;
-    (void)pfl_print_filter_allows(&conf.print_filter, text);
-    (void)pfl_ftrace_conf_wants(&conf, "sched", "sched_switch");
     pfl_ftrace_conf_list_ignored(&conf, ignored, sizeof(ignored));
+    note_config(&conf);
+    note("print allowed %d, switch %d, sys_enter %d, ignored: %s",
+         pfl_print_filter_allows(&conf.print_filter, text),
+         pfl_ftrace_conf_wants(&conf, "sched", "sched_switch"),
+         pfl_ftrace_conf_wants(&conf, "raw_syscalls", "sys_enter"), ignored);
     pfl_ftrace_conf_fini(&conf);
 }
 
@@ -31,8 +60,14 @@ static void read_symbols(struct pfl_span first, struct pfl_span second)
 
     if (pfl_ksyms_feed(&symbols, first) == 0 && pfl_ksyms_feed(&symbols, second) == 0) {
         pfl_ksyms_seal(&symbols);
+        note("%zu symbols", symbols.count);
         for (size_t i = 0; i < symbols.count; i++) {
             struct pfl_span name = pfl_ksyms_find(&symbols, symbols.symbols[i].address);
+
+            note("%llx", (unsigned long long)symbols.symbols[i].address);
+            note_bytes("symbol", name);
+            note_bytes("after it", pfl_ksyms_find(&symbols, symbols.symbols[i].address + 1));
+            note_bytes("before it", pfl_ksyms_find(&symbols, symbols.symbols[i].address - 1));
 
             if (name.len == 0 || (const char *)name.data < symbols.names ||
                 (const char *)name.data + name.len > symbols.names + symbols.names_len)
@@ -52,6 +87,10 @@ static void read_undo(struct pfl_span file)
     pfl_buf_init(&line, PFL_UNDO_LINE_MAX);
     if (pfl_undo_log_parse(&log, file) == 0 && log.count != 0) {
         const struct pfl_undo_entry *e = &log.entries[log.count - 1];
+
+        for (size_t i = 0; i < log.count; i++)
+            note("undo %u %c %s: %s", log.entries[i].number, log.entries[i].kind,
+                 log.entries[i].path, log.entries[i].text);
 
         if (e->path[0] == '/' || e->path[0] == '\0' || strstr(e->path, "..") != NULL)
             abort();

@@ -14,6 +14,7 @@
 #include "agent/probes/procfs/proc_text.h"
 #include "agent/probes/procfs/proc_tree.h"
 #include "agent/probes/procfs/sys_text.h"
+#include "tests/support/fuzz_note.h"
 
 #define MESSAGE_MAX (1u << 20)
 
@@ -43,6 +44,7 @@ static void assert_readable(struct pfl_span bytes)
 
 static void assert_message(struct pfl_probe_message *m)
 {
+    note_fields("message", pfl_buf_get(&m->buf));
     if (!m->failed && (m->depth != 0 || m->buf.len > MESSAGE_MAX))
         abort();
     if (!m->failed)
@@ -96,14 +98,25 @@ static void read_system(struct pfl_probe_message *m, struct pfl_span first, stru
     pfl_sys_add_buddyinfo(m, second);
     pfl_sys_add_psi(m, 1, second);
     pfl_sys_add_slab(m, second);
-    (void)pfl_sys_find_current_mhz(second, &mhz);
+    if (pfl_sys_find_current_mhz(second, &mhz))
+        note("%llu MHz", (unsigned long long)mhz);
+    for (unsigned i = 0; i < PFL_SYS_KINDS; i++)
+        note("period %u: %u ms", i, conf.period_ms[i]);
     assert_message(m);
 }
 
 static void assert_plan(const struct pfl_event_plan *plan)
 {
+    note("plan of %u: %u bytes, pid at %u, flags at %u, special %d, field %u, max %u, texts %u",
+         plan->event_id, plan->fixed_bytes, plan->pid_offset, plan->flags_offset, plan->special,
+         plan->event_field, plan->max_fixed, plan->text_count);
+    note_message("descriptor", pfl_span_of(plan->descriptor, plan->descriptor_bytes));
     for (unsigned i = 0; i < plan->step_count; i++) {
         const struct pfl_event_step *step = &plan->steps[i];
+
+        note("step: field %u at %u, %u bytes of %u, kind %u, signed %d, name %u of %u", step->field,
+             step->offset, step->size, step->element_bytes, step->kind, step->is_signed,
+             step->name_len, step->name_offset);
 
         if (step->kind != PFL_TRACE_TAIL && step->kind != PFL_TRACE_OTHER &&
             step->offset + step->size > plan->fixed_bytes)
@@ -118,13 +131,19 @@ static void read_format(struct pfl_span text)
     struct pfl_trace_format format;
     struct pfl_trace_page_layout layout;
 
-    (void)!pfl_trace_page_layout_parse(text, &layout);
+    if (pfl_trace_page_layout_parse(text, &layout) == 0)
+        note("layout: commit %u, data %u", layout.commit_bytes, layout.data_offset);
     if (pfl_trace_format_parse(text, &format) != 0)
         return;
+    note("format: %s, id %u, %u bytes", format.name, format.id, format.fixed_bytes);
     if (format.field_count == 0 || format.field_count > PFL_TRACE_FIELDS_MAX ||
         memchr(format.name, '\0', sizeof(format.name)) == NULL)
         abort();
     for (unsigned i = 0; i < format.field_count; i++) {
+        const struct pfl_trace_field *field = &format.fields[i];
+
+        note("field: %s at %u, %u bytes of %u, signed %d, kind %d", field->name, field->offset,
+             field->size, field->element_bytes, field->is_signed, field->kind);
         if (pfl_trace_format_find(&format, format.fields[i].name) == NULL)
             abort();
     }
@@ -144,6 +163,8 @@ static void read_catalog(struct pfl_span list, struct pfl_span format)
         return;
     }
     for (size_t i = 0; i < catalog.count && i < 16; i++) {
+        note("event %s/%s top %d", catalog.events[i].group, catalog.events[i].name,
+             pfl_event_catalog_find_top_event(&catalog.events[i]));
         if (pfl_event_catalog_load(&catalog, i, format) == 0 && catalog.events[i].plan != NULL)
             assert_plan(catalog.events[i].plan);
     }
@@ -159,7 +180,7 @@ static void read_printk(struct pfl_span text)
 
     if (pfl_printk_formats_init(&formats, text) == 0) {
         for (size_t i = 0; i < formats.count; i++)
-            (void)pfl_printk_formats_find(&formats, formats.entries[i].address);
+            note_bytes("printk", pfl_printk_formats_find(&formats, formats.entries[i].address));
     }
     pfl_printk_formats_fini(&formats);
 }

@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "consumer/collector/segment_merge.h"
 #include "proto/unpack.h"
+#include "tests/support/fuzz_note.h"
+#include "tests/support/fuzz_packets.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -66,6 +68,9 @@ static void read_all(struct pfl_segment_merge *m, const struct pfl_span *parts, 
     while (pfl_segment_merge_want(m, &want)) {
         int rc = 0;
 
+        note("wants %zu bytes of segment %zu at %llu", (size_t)want.len, (size_t)want.segment,
+             (unsigned long long)want.offset);
+
         if (want.segment > 1) { /* the record of any fields has no bytes */
             rc = pfl_segment_merge_fail(m, want.segment);
         } else {
@@ -79,8 +84,10 @@ static void read_all(struct pfl_segment_merge *m, const struct pfl_span *parts, 
                     pfl_span_of(p->data + want.offset + at,
                                 want.len - at < piece ? want.len - at : piece));
         }
-        if (rc != 0)
+        if (rc != 0) {
+            note("read: %s", pfl_err_str(rc));
             return;
+        }
     }
     if (!pfl_segment_merge_is_done(m))
         abort();
@@ -120,12 +127,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (pfl_segment_merge_new(&conf, &m) != 0)
         return 0;
     pfl_buf_init(&file, 64u << 20);
+    note_packets_open();
     if (add(m, "a", parts[0].len) == 0 && add(m, "b", parts[1].len) == 0) {
-        (void)add_any(m, parts[0]);
+        note("record: %s", pfl_err_str(add_any(m, parts[0])));
         if (pfl_segment_merge_begin(m) == 0)
             read_all(m, parts, 1 + data[1] / 2u * 37u);
         check_file();
+        note_trace("packet", pfl_buf_get(&file));
     }
+    note_packets_close();
     pfl_segment_merge_free(m);
     pfl_buf_fini(&file);
     return 0;

@@ -12,6 +12,9 @@
 #include "proto/packet_run.h"
 #include "service/buffer/readback.h"
 #include "service/buffer/smb_scrape.h"
+#include "tests/fuzz/buffer_stats.h"
+#include "tests/support/fuzz_note.h"
+#include "tests/support/fuzz_packets.h"
 
 #define SMB_BYTES  32768u
 #define PAGE_BYTES 4096u
@@ -56,6 +59,10 @@ static void commit_all(const struct pfl_smb_map *map, struct pfl_trace_buffer *b
                 abort();
         }
     }
+    note("commits: %llu chunks discarded, %llu patches, %llu entries skipped, %llu stuck",
+         (unsigned long long)counters.chunks_discarded,
+         (unsigned long long)counters.patches_discarded,
+         (unsigned long long)counters.entries_skipped, (unsigned long long)counters.chunks_stuck);
 }
 
 /* Bytes and packets of a reply, in order. */
@@ -164,6 +171,7 @@ static void add_frame(struct digest *d, const struct pfl_readback_frame *frame)
         len += frame->iov[i].iov_len;
     }
     r = pfl_reader_of(pfl_span_of(bytes + PFL_FRAME_PREFIX_BYTES, len - PFL_FRAME_PREFIX_BYTES));
+    note_reply(pfl_span_of(r.pos, r.left));
     while (pfl_reader_field(&r, &f)) {
         struct pfl_reader inner = pfl_reader_of(f.bytes);
 
@@ -199,18 +207,22 @@ static struct digest read_all(struct pfl_trace_buffer *buffer, bool accepts_runs
 static struct digest fill_and_read(const struct pfl_smb_map *map, bool accepts_runs)
 {
     struct pfl_trace_buffer_conf conf = {.size_bytes = 16384};
+    struct pfl_smb_scrape_result result;
     struct pfl_trace_buffer *buffer;
     struct digest d;
 
     if (pfl_trace_buffer_new(&conf, &buffer) != 0)
         abort();
-    (void)pfl_smb_scrape(&(struct pfl_smb_scrape_conf){.identity = {.producer_id = 1},
-                                                       .map = map,
-                                                       .get_writer_buffer = get_buffer,
-                                                       .user = buffer,
-                                                       .credit = UINT64_MAX});
+    result = pfl_smb_scrape(&(struct pfl_smb_scrape_conf){.identity = {.producer_id = 1},
+                                                          .map = map,
+                                                          .get_writer_buffer = get_buffer,
+                                                          .user = buffer,
+                                                          .credit = UINT64_MAX});
+    note("scraped: %zu offered, %llu units, next page %u", result.offered,
+         (unsigned long long)result.units, result.next_page);
     commit_all(map, buffer);
     d = read_all(buffer, accepts_runs);
+    note_buffer_stats(buffer);
     pfl_trace_buffer_free(buffer);
     return d;
 }
@@ -218,6 +230,8 @@ static struct digest fill_and_read(const struct pfl_smb_map *map, bool accepts_r
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct digest digests[2];
+
+    note_packets_open();
 
     for (size_t i = 0; i < 2; i++) {
         struct pfl_smb_map map;
@@ -229,6 +243,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         digests[i] = fill_and_read(&map, i != 0);
         pfl_smb_map_fini(&map);
     }
+    note_packets_close();
     if (digests[0].hash != digests[1].hash || digests[0].packets != digests[1].packets)
         abort();
     return 0;

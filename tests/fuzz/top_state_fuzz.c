@@ -8,6 +8,7 @@
 
 #include "agent/probes/ftrace/top_state.h"
 #include "agent/probes/tracefs/cpu_stats.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,6 +18,7 @@ static bool scan(struct pfl_span first, struct pfl_span second)
 
     pfl_top_scan_feed(&scan, first);
     pfl_top_scan_feed(&scan, second);
+    note("markers only: %d", pfl_top_scan_is_markers_only(&scan));
     return pfl_top_scan_is_markers_only(&scan);
 }
 
@@ -26,6 +28,7 @@ static void read_stats(struct pfl_span text)
 
     pfl_cpu_stats_parse(text, &stats);
     for (size_t i = 0; i < PFL_CPU_STATS; i++) {
+        note("stat %zu: %.9g", i, stats.values[i]);
         if (!(stats.values[i] >= 0 && stats.values[i] <= 1e18))
             abort();
     }
@@ -39,7 +42,7 @@ static void read_link(struct pfl_span text)
     if (len != 0)
         memcpy(path, text.data, len);
     path[len] = '\0';
-    (void)pfl_top_is_reader_path(path);
+    note("reader: %d", pfl_top_is_reader_path(path));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "service/vm/vm.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -36,6 +37,8 @@ static void check(const struct pfl_vm *vm, size_t memory_bytes)
     if (pfl_vm_get_state_max_bytes(vm) > memory_bytes)
         abort();
     encode(vm, &state);
+    note_message("state", pfl_buf_get(&state));
+    note("at most %zu bytes", pfl_vm_get_state_max_bytes(vm));
     if (pfl_vm_freeze(vm, &copy) != 0)
         abort();
     encode(copy, &same);
@@ -57,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (pfl_vm_new(take(&r), memory_bytes, &vm) == 0) {
         for (unsigned i = 0; i < PACKETS_MAX && r.left != 0 && !r.failed; i++)
-            (void)pfl_vm_apply(vm, take(&r));
+            note("packet: %d", (int)pfl_vm_apply(vm, take(&r)));
         check(vm, memory_bytes);
         pfl_vm_free(vm);
     }

@@ -13,7 +13,7 @@ import sys
 import csource
 
 IGNORED = os.path.join(csource.ROOT, "tests", "lint", "spelling.txt")
-EXEMPT = re.compile(r"tests/fixtures/|tests/fuzz/corpus/|tests/lint/spelling\.txt$|.*\.svg$")
+EXEMPT = re.compile(r"tests/fixtures/|tests/fuzz/(corpus|results)/|tests/lint/spelling\.txt$|.*\.svg$")
 
 
 def words():

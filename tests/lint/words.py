@@ -43,7 +43,7 @@ BANNED_IN_C = {
 WORDS = {re.compile(rf"\b({word})\b", re.I): better for word, better in BANNED.items()}
 WORDS_IN_C = {**WORDS, **{re.compile(rf"\b({word})\b", re.I): better for word, better in BANNED_IN_C.items()}}
 FENCED = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.M | re.S)
-EXEMPT = re.compile(r"docs/lab/|docs/style\.md$|tests/fixtures/|tests/fuzz/corpus/|tests/lint/((words|phrases)\.py$|baseline/)")
+EXEMPT = re.compile(r"docs/lab/|docs/style\.md$|tests/fixtures/|tests/fuzz/(corpus|results)/|tests/lint/((words|phrases)\.py$|baseline/)")
 SUFFIXES = (".md", ".c", ".h", ".proto", ".py", ".sh", ".txt", ".cmake", ".html", ".yaml",
             ".service", ".conf", "/run")
 
