@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "relay/hub/agent_event.h"
 #include "relay/hub/trigger_log.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -41,6 +42,8 @@ static void take(struct pfl_trigger_log *log, const struct pfl_agent_event *h, u
     while ((next = pfl_trigger_log_next(log, number, now_ms)) != NULL) {
         check(next->number > number && pfl_trigger_log_get_ago_ms(next, now_ms) >= next->ago_ms);
         number = next->number;
+        note("log %llu: %s at %c, %llu ms ago, id %s", (unsigned long long)number, next->trigger,
+             next->host[0], (unsigned long long)pfl_trigger_log_get_ago_ms(next, now_ms), next->id);
         count++;
     }
     check(count >= 1 && count <= PFL_TRIGGER_LOG_KEPT);
@@ -60,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct pfl_agent_event event;
 
         pfl_agent_event_parse(line, &event);
-        (void)pfl_agent_event_guess(line);
+        note("event %d, guessed %d", event.kind, (int)pfl_agent_event_guess(line));
         now_ms += len * 1000;
         if (event.kind == PFL_AGENT_EVENT_TRIGGER)
             take(&log, &event, now_ms);

@@ -13,6 +13,7 @@
 #include "proto/gate/role.h"
 #include "proto/tunnel/clock_report.h"
 #include "proto/tunnel/route.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,10 +36,13 @@ static void take_role(const struct pfl_h2_head *head)
     pfl_buf_init(&role, PFL_ROLE_MAX_BYTES);
     if (text != NULL && pfl_role_read(text, &role) == 0) {
         check(pfl_role_check(pfl_buf_get(&role), false) == NULL);
+        note_message("role", pfl_buf_get(&role));
         pfl_role_write(pfl_buf_get(&role), back);
         check(strcmp(back, text) == 0);
         pfl_role_copy_name(pfl_buf_get(&role), name);
-        (void)pfl_agent_alarm_is_allowed("ring", pfl_buf_get(&role), why);
+        why[0] = '\0';
+        note("name %s, alarm %d %s", name,
+             pfl_agent_alarm_is_allowed("ring", pfl_buf_get(&role), why), why);
     }
     pfl_buf_fini(&role);
 }
@@ -64,6 +68,9 @@ static void take_route(const struct pfl_h2_head *head, enum pfl_route_side side)
     struct pfl_route route;
 
     pfl_route_parse(head, side, &route);
+    note("route at %d: kind %d, host %s, stream %s, session %s, name %s, orderer %s, clock %s",
+         side, route.kind, route.host, route.stream, route.session, route.name,
+         route.orderer != NULL ? route.orderer : "-", route.clock != NULL ? route.clock : "-");
     check(route.kind <= PFL_ROUTE_NAME || route.host[0] == '\0' ||
           pfl_identity_is_name(route.host));
     check(route.kind <= PFL_ROUTE_NAME || route.stream[0] == '\0' ||
@@ -90,11 +97,16 @@ static void on_request(void *user, struct pfl_h2_stream *h2_stream, const struct
     take_route(head, PFL_ROUTE_AT_COLLECTOR);
     take_role(head);
     if (pfl_stream_request_read(head, &request))
+        note("stream %s, resume %d, accounts %d", request.id, request.is_resume,
+             request.has_accounts);
+    if (pfl_stream_request_read(head, &request))
         check((request.id[0] == '\0' || pfl_route_is_stream_id(request.id)) &&
               (!request.is_resume || request.has_accounts));
     if (triggers == NULL || !pfl_agent_alarm_read_triggers(triggers, &order))
         return;
     check(order.triggers_len >= 1 && order.triggers_len <= PFL_AGENT_ALARM_TRIGGERS);
+    for (size_t i = 0; i < order.triggers_len; i++)
+        note("trigger %s", order.triggers[i]);
     for (size_t i = 0; i < order.triggers_len; i++)
         check(pfl_identity_is_name(order.triggers[i]));
 }

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "relay/hub/host_inventory.h"
+#include "tests/support/fuzz_note.h"
 #include "tests/support/inventory_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -32,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (pfl_host_inventory_encode_spool(host, &text) != 0)
         abort();
+    note_text("spool", pfl_span_of(text, strlen(text)));
     root = json_loads(text, 0, NULL);
     if (json_object_get(root, "name") == NULL)
         abort();
@@ -39,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pfl_mem_free(text);
     if (inventory_text(&inventory, &view, &text) != 0)
         abort();
+    note_text("inventory", pfl_span_of(text, strlen(text)));
     root = json_loads(text, 0, NULL);
     name = json_object_get(json_array_get(json_object_get(root, "hosts"), 0), "name");
     if (name == NULL || strcmp(json_string_value(name), "a") != 0)

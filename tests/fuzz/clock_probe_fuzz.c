@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "consumer/host/clock_probe.h"
 #include "tests/fuzz/played_host.h"
+#include "tests/support/fuzz_note.h"
 
 #define FLAG_RAW 4u
 
@@ -30,6 +31,11 @@ static void on_done(void *user, const struct pfl_clock_line *line)
 {
     struct pfl_host_conn *conn = user;
 
+    if (line == NULL)
+        note("no line");
+    else
+        note("line: error %lld, %lld to %lld", (long long)line->error_ns, (long long)line->begin_ns,
+             (long long)line->end_ns);
     if (++conn->ends != 1 ||
         (line != NULL && (line->error_ns < 0 || line->end_ns < line->begin_ns)))
         abort();

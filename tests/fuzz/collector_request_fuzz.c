@@ -9,6 +9,7 @@
 #include "proto/gate/policy.h"
 #include "proto/ipc/frame.h"
 #include "proto/unpack.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,6 +25,7 @@ static int on_frame(void *user, struct pfl_span payload)
     ProtobufCMessage *message;
 
     (void)user;
+    note_message("reply", payload);
     if (pfl_proto_unpack(&perfleet__collector_reply__descriptor, payload, &message) != 0)
         abort();
     pfl_proto_free(message);
@@ -61,6 +63,7 @@ static void run(struct pfl_job *job, struct pfl_buf *out)
         if (step == PFL_JOB_REPLY)
             continue;
         check_request(&job->checked);
+        note("step %d of request %d", step, job->checked.kind);
         pfl_job_fail(job, PFL_EAGAIN);
     }
     pfl_known_hosts_free(hosts);

@@ -10,6 +10,7 @@
 
 #include "perfetto/commit_data.pb-c.h"
 #include "proto/unpack.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,6 +39,9 @@ static void on_move(void *user, const struct pfl_commit_data_move *move)
     if (c->lists != 0)
         abort();
     c->moves++;
+    note("move: page %u, chunk %u, buffer %u, data %d, incomplete %d", move->page_untrusted,
+         move->chunk_untrusted, move->target_buffer_untrusted, move->has_data, move->is_incomplete);
+    note_bytes("  ", move->data);
     touch(c, move->data);
     add(c, move->page_untrusted);
     add(c, move->chunk_untrusted);
@@ -53,8 +57,12 @@ static void on_patches(void *user, struct pfl_commit_data_patch_list *list)
     size_t n = 0;
 
     c->lists++;
+    note("patches: buffer %u, writer %u, chunk %u, more %d", list->target_buffer_untrusted,
+         list->writer_id_untrusted, list->chunk_id_untrusted, list->has_more_patches);
     while (pfl_commit_data_next_patch(list, &patch)) {
         touch(c, patch.data);
+        note("  at %u", patch.offset_untrusted);
+        note_bytes("  ", patch.data);
         n++;
     }
     if (n != list->patches_len)
@@ -94,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (rc != 0 && count.moves + count.lists != 0)
         abort();
+    note("%s, flush %llu", pfl_err_str(rc), rc == 0 ? (unsigned long long)flush : 0);
     if (rc == 0)
         compare(pfl_span_of(data, size), &count);
     return 0;

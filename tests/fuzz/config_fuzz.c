@@ -7,6 +7,7 @@
 
 #include "perfetto/consumer_port.fields.h"
 #include "proto/ipc/ds_config.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,6 +24,7 @@ static void rewrite_twice(struct pfl_span raw)
     pfl_buf_init(&once, OUT_MAX_BYTES);
     pfl_buf_init(&again, OUT_MAX_BYTES);
     if (pfl_ds_config_rewrite(raw, &overrides, &once) == 0) {
+        note_message("rewritten", pfl_buf_get(&once));
         if (pfl_ds_config_rewrite(pfl_buf_get(&once), &overrides, &again) != 0 ||
             once.len != again.len ||
             memcmp(pfl_buf_get(&once).data, pfl_buf_get(&again).data, once.len) != 0)

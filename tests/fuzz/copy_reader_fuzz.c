@@ -8,6 +8,7 @@
 
 #include "agent/daemon/order/copy_reader.h"
 #include "base/mem.h"
+#include "tests/support/fuzz_note.h"
 
 #define MAX_BYTES 4096u
 #define RING_NS   1000u
@@ -38,6 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = 1; rc == 0 && at < size; at += piece)
         rc = pfl_copy_reader_feed(&copy,
                                   pfl_span_of(data + at, size - at < piece ? size - at : piece));
+    note("%s, %llu bytes, begins %llu", pfl_err_str(rc), (unsigned long long)copy.bytes,
+         (unsigned long long)pfl_copy_reader_get_begin_ns(&copy));
+    note_fields("packet", pfl_buf_get(&copy.out));
     check(rc != 0 || copy.bytes <= MAX_BYTES);
     check(pfl_copy_reader_get_begin_ns(&copy) >= RING_NS &&
           pfl_copy_reader_get_begin_ns(&copy) <= NOW_NS);

@@ -5,6 +5,7 @@
 
 #include "producer/perfleet_track_event.h"
 #include "producer/track_event/event_filter.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     category.name = strings[0];
     category.tags = strings[1];
-    (void)pfl_event_filter_wants(pfl_span_of(data, size), &category);
+    note("wants %s (%s): %d", strings[0], strings[1],
+         pfl_event_filter_wants(pfl_span_of(data, size), &category));
     return 0;
 }

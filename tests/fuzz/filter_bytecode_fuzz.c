@@ -5,6 +5,7 @@
  * messages that exist.
  */
 #include "service/output/filter_bytecode.h"
+#include "tests/support/fuzz_note.h"
 
 #include <stdlib.h>
 
@@ -44,6 +45,9 @@ static void check(const struct pfl_filter_bytecode *b)
         for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
             pfl_filter_action action = pfl_filter_bytecode_find(b, message, ids[i]);
 
+            note("message %u, field %u: %d %u", message, ids[i], (int)pfl_filter_kind_of(action),
+                 (unsigned)pfl_filter_argument_of(action));
+
             if (pfl_filter_kind_of(action) > PFL_FILTER_STRING ||
                 (pfl_filter_kind_of(action) == PFL_FILTER_NESTED &&
                  pfl_filter_argument_of(action) >= b->messages_len))
@@ -71,8 +75,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   pfl_span_of(over.data, over.len), &b, why) == 0) {
         check(&b);
         pfl_filter_bytecode_fini(&b);
+    } else {
+        note("refused: %s", why);
     }
     if (pfl_filter_bytecode_parse(pfl_span_of(data, size), (struct pfl_span){0}, &b, why) == 0)
         pfl_filter_bytecode_fini(&b);
+    else
+        note("unsigned: %s", why);
     return 0;
 }

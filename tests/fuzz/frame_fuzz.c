@@ -7,6 +7,7 @@
 
 #include "proto/ipc/rpc_client.h"
 #include "proto/ipc/rpc_host.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,6 +23,7 @@ struct side {
 
 static void add(struct outcome *out, struct pfl_span bytes)
 {
+    note_bytes("  ", bytes);
     out->sum = out->sum * 31 + bytes.len;
     for (size_t i = 0; i < bytes.len; i++)
         out->sum = out->sum * 31 + bytes.data[i];
@@ -30,6 +32,7 @@ static void add(struct outcome *out, struct pfl_span bytes)
 static int on_send(void *user, const struct iovec *iov, int iov_len, int fd)
 {
     (void)fd;
+    note("send");
     for (int i = 0; i < iov_len; i++)
         add(&((struct side *)user)->out, pfl_span_of(iov[i].iov_base, iov[i].iov_len));
     return 0;
@@ -72,6 +75,7 @@ static struct outcome run_host(struct pfl_span bytes, size_t piece)
 
         s.out.rc = pfl_rpc_host_feed(&s.host, pfl_span_of(bytes.data + at, len));
     }
+    note("host: %s", pfl_err_str(s.out.rc));
     pfl_rpc_host_fini(&s.host);
     return s.out;
 }
@@ -80,6 +84,7 @@ static int on_reply(void *user, const struct pfl_rpc_reply *reply)
 {
     struct side *s = user;
 
+    note("reply: success %d, more %d", reply->success, reply->has_more);
     s->out.sum = s->out.sum * 7 + reply->success * 2u + reply->has_more;
     add(&s->out, reply->body);
     return 0;
@@ -89,6 +94,7 @@ static int on_bound(void *user, bool is_bound)
 {
     struct side *s = user;
 
+    note("bound: %d", is_bound);
     s->out.sum = s->out.sum * 7 + is_bound;
     return 0;
 }
@@ -115,6 +121,7 @@ static struct outcome run_client(struct pfl_span bytes, size_t piece)
         }
         s.out.rc = pfl_rpc_client_feed(client, pfl_span_of(bytes.data + at, len));
     }
+    note("client: %s", pfl_err_str(s.out.rc));
     pfl_rpc_client_free(client);
     return s.out;
 }

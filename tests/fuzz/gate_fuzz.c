@@ -13,6 +13,7 @@
 #include "proto/gate/gate.h"
 #include "proto/gate/role.h"
 #include "proto/unpack.h"
+#include "tests/support/fuzz_note.h"
 
 #define ROOM (1u << 22)
 
@@ -23,13 +24,14 @@ static struct pfl_buf passed;
 static int to_service(void *user, struct pfl_span bytes)
 {
     (void)user;
+    note_bytes("to the service", bytes);
     return pfl_buf_append(&passed, bytes.data, bytes.len);
 }
 
 static int to_operator(void *user, struct pfl_span bytes)
 {
     (void)user;
-    (void)bytes;
+    note_bytes("to the operator", bytes);
     return 0;
 }
 
@@ -76,6 +78,12 @@ static int on_passed(void *user, struct pfl_span payload)
     return 0;
 }
 
+static void on_judged(void *user, enum pfl_method method, const char *why)
+{
+    (void)user;
+    note("method %d: %s", method, why != NULL ? why : "allowed");
+}
+
 static int feed(struct pfl_gate *gate, bool is_service, struct pfl_span bytes, size_t piece)
 {
     int rc = 0;
@@ -87,6 +95,7 @@ static int feed(struct pfl_gate *gate, bool is_service, struct pfl_span bytes, s
         rc = is_service ? pfl_gate_from_service(gate, part) : pfl_gate_from_operator(gate, part);
         bytes = pfl_span_of(bytes.data + len, bytes.len - len);
     }
+    note("fed: %s", pfl_err_str(rc));
     return rc;
 }
 
@@ -100,7 +109,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const uint8_t role[] = {0x0a, 1, 'r', 0x1a, 1, 'a', 0x28, 0xe8, 0x07};
     struct pfl_gate_conf conf = {.role = pfl_span_of(role, sizeof(role)),
                                  .to_service = to_service,
-                                 .to_operator = to_operator};
+                                 .to_operator = to_operator,
+                                 .on_judged = on_judged};
     struct pfl_frame_reader frames;
     struct pfl_gate *gate;
     struct pfl_mem_stats before;

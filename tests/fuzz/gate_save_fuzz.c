@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "proto/gate/gate.h"
+#include "tests/support/fuzz_note.h"
 
 #define ROOM (1u << 22)
 
@@ -20,19 +21,21 @@ static bool is_forbidden;
 static int to_service(void *user, struct pfl_span bytes)
 {
     (void)user;
+    note_bytes("to the service", bytes);
     return pfl_buf_append(&to_both[0], bytes.data, bytes.len);
 }
 
 static int to_operator(void *user, struct pfl_span bytes)
 {
     (void)user;
+    note_bytes("to the operator", bytes);
     return pfl_buf_append(&to_both[1], bytes.data, bytes.len);
 }
 
 static void on_judged(void *user, enum pfl_method method, const char *why)
 {
     (void)user;
-    (void)method;
+    note("method %d: %s", method, why != NULL ? why : "allowed");
     if (is_forbidden && why == NULL)
         abort();
 }
@@ -86,13 +89,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pfl_mem_stats before;
     struct pfl_mem_stats after;
     struct pfl_gate *gate;
+    int rc;
 
     if (r.failed)
         return 0;
     pfl_mem_stats_get(&before);
     pfl_buf_init(&to_both[0], ROOM);
     pfl_buf_init(&to_both[1], ROOM);
-    if (pfl_gate_restore(&conf, saved, &gate) == 0) {
+    rc = pfl_gate_restore(&conf, saved, &gate);
+    note("restored: %s", pfl_err_str(rc));
+    if (rc == 0) {
         assert_saves(gate, saved);
         if (r.left != 0)
             use(gate, pfl_span_of(r.pos, r.left));

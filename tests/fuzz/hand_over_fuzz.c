@@ -12,6 +12,7 @@
 #include "consumer/open/browser.h"
 #include "consumer/open/file_kind.h"
 #include "consumer/open/hand_over.h"
+#include "tests/support/fuzz_note.h"
 
 #define UI   "https://ui.perfetto.dev"
 #define SITE "same-origin"
@@ -40,6 +41,7 @@ static void judge(enum pfl_hand_over_way way, const struct pfl_hand_over_request
     if (pfl_hand_over_add(&h, "t", 1, key) != 0)
         abort();
     pfl_hand_over_judge(&h, request, &a);
+    note("way %d: %u, what %d", way, (unsigned)a.status, a.what);
     if (a.status != 200 && a.what != PFL_HAND_OVER_NOTHING)
         abort();
     if (a.what != PFL_HAND_OVER_TRACE)
@@ -60,6 +62,7 @@ static void name(const char *path)
 
     if (!pfl_hand_over_name_ui_file(path, &file, &type))
         return;
+    note("file %s, %s", file, type);
     if (file[0] == '/' || file[0] == '.' || strstr(file, "..") == file ||
         strstr(file, "/..") != NULL || type == NULL)
         abort();
@@ -75,10 +78,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (text == NULL)
         abort();
-    (void)pfl_file_kind_find(pfl_span_of(data, size));
-    (void)pfl_hand_over_is_ui_url(text);
+    note("kind %d, ui %d", (int)pfl_file_kind_find(pfl_span_of(data, size)),
+         pfl_hand_over_is_ui_url(text));
     env.browser = text;
-    (void)pfl_browser_make_command(&env, UI, &command);
+    memset(&command, 0, sizeof(command));
+    note("command: %d", (int)pfl_browser_make_command(&env, UI, &command));
     request.method = take_line(&left);
     request.path = take_line(&left);
     request.host = take_line(&left);

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "consumer/http/form.h"
 #include "consumer/http/http_request.h"
+#include "tests/support/fuzz_note.h"
 
 #define BODY_MAX 4096u
 
@@ -27,6 +28,8 @@ static void read_form(struct pfl_span text)
     if (pfl_form_parse(text, &form) != 0)
         return;
     for (size_t i = 0; i < form.len; i++)
+        note("field %s = %s", form.fields[i].name, pfl_form_get(&form, form.fields[i].name));
+    for (size_t i = 0; i < form.len; i++)
         if (pfl_form_get(&form, form.fields[i].name) == NULL ||
             !pfl_form_has(&form, form.fields[i].name))
             abort();
@@ -35,8 +38,14 @@ static void read_form(struct pfl_span text)
 
 static void use(const struct pfl_http_request *r, const char *bytes, size_t size)
 {
-    char value[32];
+    char value[32] = "";
 
+    note("%s %s ? %s", r->method, r->path, r->query);
+    note("host %s, origin %s, cookie %s, type %s, site %s", r->host != NULL ? r->host : "-",
+         r->origin != NULL ? r->origin : "-", r->cookie != NULL ? r->cookie : "-",
+         r->content_type != NULL ? r->content_type : "-",
+         r->fetch_site != NULL ? r->fetch_site : "-");
+    note_bytes("body", r->body);
     look(r->method, bytes, size);
     look(r->path, bytes, size);
     look(r->query, bytes, size);
@@ -47,7 +56,8 @@ static void use(const struct pfl_http_request *r, const char *bytes, size_t size
     look(r->fetch_site, bytes, size);
     if (r->path[0] != '/' || r->host == NULL || r->body.len > BODY_MAX)
         abort();
-    (void)pfl_http_cookie_get(r->cookie, "perfleet", value, sizeof(value));
+    if (pfl_http_cookie_get(r->cookie, "perfleet", value, sizeof(value)))
+        note("cookie's value: %s", value);
     read_form(pfl_span_of(r->query, strlen(r->query)));
     read_form(r->body);
 }
@@ -69,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size != 0)
         memcpy(bytes, data, size);
     whole = pfl_http_request_parse(bytes, size, BODY_MAX, &request);
+    note("half %u, whole %u", half, whole);
     if (half != 0 && half != 200 && half != 431 && half != 414 && whole != half)
         abort(); /* a refusal stays one */
     if (whole == 200)

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "proto/tunnel/identity.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (pfl_identity_parse(uri, &id) == 0) {
         (void)snprintf(back, sizeof(back), "perfleet://%s/%s/%s", id.fleet,
                        pfl_identity_role_name(id.role), id.name);
+        note("%s", back);
         if (strcmp(back, uri) != 0)
             abort();
     }

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "consumer/host/inventory.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,6 +18,13 @@ static void walk(const struct pfl_inventory *inventory, const char *selection)
 
     for (size_t i = 0; i < pfl_inventory_get_len(inventory); i++) {
         pfl_inventory_get_host(inventory, i, &host);
+        note("host %s at %s, %s, %s, seen %.3f, streams %llu, up %d, left %d, clock %d %lld %lld, "
+             "until %lld, selected %d",
+             host.name, host.address, host.version, host.tls, host.last_seen_s,
+             (unsigned long long)host.streams, host.is_connected, pfl_inventory_has_left(&host),
+             host.has_clock, (long long)host.offset_ns, (long long)host.error_ns,
+             (long long)host.certificate_end_s,
+             selection != NULL && pfl_inventory_is_selected(&host, selection));
         if (!pfl_host_is_name(host.name) || host.address == NULL || host.version == NULL ||
             pfl_inventory_find(inventory, host.name) > i)
             abort();
@@ -39,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (selection == NULL)
         abort();
     is_one = pfl_selection_check(selection, why, sizeof(why)) == 0;
+    note("selection: %d %s", is_one, why);
     if (!is_one && why[0] == '\0')
         abort();
     if (pfl_inventory_parse(pfl_span_of(data + skip, size - skip), &inventory) == 0)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/metrics_request.h"
 #include "consumer/ui/ui_access.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,6 +18,7 @@ static void scrape(struct pfl_span head)
 {
     unsigned whole = pfl_metrics_request_judge(head);
 
+    note("scrape: %u %s", whole, pfl_metrics_request_words(whole == 0 ? 400 : whole));
     if (pfl_metrics_request_words(whole == 0 ? 400 : whole) == NULL)
         abort();
     for (size_t len = 0; len < head.len && len < 600; len++) {
@@ -47,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct pfl_ui_visit visit;
     const char *why = NULL;
     size_t host = SIZE_MAX;
+    unsigned status;
     uint32_t uid;
     char *text = pfl_mem_strndup((const char *)data, size);
     char *left = text;
@@ -54,12 +57,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (text == NULL)
         abort();
     scrape(pfl_span_of(data, size));
-    (void)pfl_ui_is_origin(text);
-    (void)pfl_ui_read_owner(text, 8037, 40112, &uid);
+    note("origin %d", pfl_ui_is_origin(text));
+    if (pfl_ui_read_owner(text, 8037, 40112, &uid))
+        note("owner %u", uid);
     visit.host = take_line(&left);
     visit.origin = take_line(&left);
     visit.path = take_line(&left);
-    if (pfl_ui_access_judge(&rules, &visit, &host, &why) == 101) {
+    status = pfl_ui_access_judge(&rules, &visit, &host, &why);
+    note("visit: %u %s", status, status == 101 ? "" : why);
+    if (status == 101) {
         if (host > 2 /* all of them */ || !pfl_ui_is_origin(visit.origin))
             abort();
     } else if (why == NULL) {

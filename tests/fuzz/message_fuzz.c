@@ -10,6 +10,7 @@
 #include "perfetto/relay_port.pb-c.h"
 #include "perfetto/trace_packet.pb-c.h"
 #include "proto/unpack.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -64,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
          (once.len != 0 &&
           memcmp(pfl_buf_get(&once).data, pfl_buf_get(&again).data, once.len) != 0)))
         abort();
+    note_message("packed", pfl_buf_get(&once));
     pfl_buf_fini(&once);
     pfl_buf_fini(&again);
     return 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/supervisor/notice.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,6 +34,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (pfl_notice_parse(pfl_span_of(data, size), &notice) != 0)
         return 0;
+    note("name %s, ready %d, stores %d, removes %d, bad name %d", notice.name, notice.is_ready,
+         notice.stores, notice.removes, notice.has_bad_name);
+    note_bytes("passed on", pfl_span_of(notice.passed_on, notice.passed_on_len));
     check(size >= 1 && size <= PFL_NOTICE_MAX_BYTES && memchr(data, '\0', size) == NULL);
     check(notice.name[0] != '\0' && notice.name[strspn(notice.name, of_names)] == '\0');
     check(strlen(notice.name) <= PFL_STORED_FDS_NAME_MAX_BYTES);

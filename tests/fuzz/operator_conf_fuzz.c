@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "consumer/config/operator_conf.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,6 +17,7 @@ static bool read_one(struct pfl_operator_conf *conf, enum pfl_settings_source so
     char error[PFL_SETTINGS_ERROR_MAX] = "";
     int rc = pfl_operator_conf_take_file(conf, source, "a.conf", text, error);
 
+    note("file: %s %s", pfl_err_str(rc), error);
     if (rc == PFL_EPARSE && error[0] == '\0')
         abort();
     return rc == 0;
@@ -26,6 +28,7 @@ static bool build(struct pfl_operator_conf *conf)
     char error[PFL_SETTINGS_ERROR_MAX] = "";
     int rc = pfl_operator_conf_build(conf, error);
 
+    note("built: %s %s", pfl_err_str(rc), error);
     if (rc == PFL_EPARSE && error[0] == '\0')
         abort();
     return rc == 0;
@@ -50,6 +53,7 @@ static void check_dump(const struct pfl_operator_conf *conf)
          !is_same(conf->values->timeout, again.values->timeout) ||
          conf->values->color != again.values->color))
         abort();
+    note_text("dump", pfl_buf_get(&text));
     pfl_buf_fini(&text);
     pfl_operator_conf_fini(&again);
 }

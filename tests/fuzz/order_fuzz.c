@@ -10,6 +10,7 @@
 #include "proto/order/schedule.h"
 #include "proto/order/selector.h"
 #include "proto/unpack.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -19,7 +20,10 @@ static void check_terms(const Perfleet__Order *order)
     struct pfl_order_terms t;
 
     pfl_order_get_terms(order, &t);
-    (void)pfl_selector_fits(order->select, &host);
+    note("fits %d, when %d, every %llu, duration %llu, segment %llu, quota %llu, hosts %u %% or %u",
+         pfl_selector_fits(order->select, &host), t.when, (unsigned long long)t.every_ms,
+         (unsigned long long)t.duration_ms, (unsigned long long)t.segment_bytes,
+         (unsigned long long)t.quota_bytes, (unsigned)t.hosts_percent, (unsigned)t.hosts_count);
     if (t.segment_bytes > PFL_ORDER_MAX_SEGMENT_BYTES ||
         t.duration_ms > PFL_ORDER_MAX_DURATION_MS || t.triggers_len > PFL_ORDER_MAX_TRIGGERS ||
         t.quota_bytes > PFL_ORDER_MAX_QUOTA_BYTES || t.quota_bytes < 2 * t.segment_bytes ||
@@ -38,6 +42,7 @@ static void check_order(const Perfleet__Order *order)
     pfl_buf_init(&bytes, 2 * PFL_ORDER_MAX_BYTES);
     if (pfl_proto_pack(&order->base, &bytes) == 0 && bytes.len <= PFL_ORDER_MAX_BYTES &&
         order->preset == NULL) {
+        note_message("order", pfl_buf_get(&bytes));
         if (pfl_order_unpack(pfl_buf_get(&bytes), &again, why) != 0)
             abort();
         pfl_proto_free(&again->base);
@@ -54,6 +59,7 @@ static void try_order(struct pfl_span in, bool is_text)
 
     if (rc != 0 && why[0] == '\0')
         abort();
+    note("%s %s", pfl_err_str(rc), why);
     if (rc != 0)
         return;
     check_order(order);
@@ -76,8 +82,12 @@ static void try_schedule(struct pfl_span in)
         if (pfl_schedule_choose(s, &terms, now_ms, &hosts, is_chosen) == 0 &&
             is_chosen[0] + is_chosen[1] + is_chosen[2] + is_chosen[3] + is_chosen[4] != 2)
             abort();
+        else
+            note("at %llu: %d%d%d%d%d", (unsigned long long)now_ms, is_chosen[0], is_chosen[1],
+                 is_chosen[2], is_chosen[3], is_chosen[4]);
     pfl_buf_init(&bytes, 2 * PFL_SCHEDULE_STATE_MAX_BYTES);
     if (pfl_schedule_save(s, &bytes) == 0) {
+        note_message("saved", pfl_buf_get(&bytes));
         pfl_schedule_free(s);
         if (pfl_schedule_load(pfl_buf_get(&bytes), &s) != 0)
             abort();

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -75,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     packet = pfl_span_of(data + 1, size - 1);
     expected = is_valid_plainly(packet);
+    note("valid: %d", is_valid_in_pieces(packet, SIZE_MAX));
     if (is_valid_in_pieces(packet, SIZE_MAX) != expected ||
         is_valid_in_pieces(packet, (size_t)data[0] + 1) != expected ||
         is_valid_hot(packet, data[0]) != expected)

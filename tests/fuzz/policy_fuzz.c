@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "perfleet/policy.fields.h"
 #include "proto/gate/policy.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,8 +48,12 @@ static void compare(const struct pfl_policy *whole, const struct pfl_policy *sco
         struct pfl_policy_decision b = decide(scope, who, hosts[i]);
 
         check(a.is_allowed == b.is_allowed && pfl_span_eq(a.role, b.role));
-        for (uint32_t right = ROLE__COLLECT; right <= ROLE__MANAGE_TRACES; right++)
+        note("%s at %s: allowed %d", who, hosts[i], a.is_allowed);
+        note_bytes("  role", a.role);
+        for (uint32_t right = ROLE__COLLECT; right <= ROLE__MANAGE_TRACES; right++) {
             check(pfl_policy_gives(&a, right) == pfl_policy_gives(&b, right));
+            note("  right %u: %d", right, pfl_policy_gives(&a, right));
+        }
     }
     for (uint32_t right = ROLE__COLLECT; right <= ROLE__MANAGE_TRACES; right++)
         check(pfl_policy_gives_anywhere(whole, who, right) ==
@@ -63,6 +68,7 @@ static void cut(const struct pfl_policy *p, const char *who)
 
     pfl_buf_init(&text, SCOPE_MAX_BYTES);
     check(pfl_policy_write_scope(p, who, &text) == 0);
+    note_text(who, pfl_buf_get(&text));
     if (text.len <= PFL_POLICY_MAX_BYTES) {
         check(pfl_policy_parse(pfl_buf_get(&text), why, &scope) == 0);
         compare(p, scope, who);
@@ -78,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (pfl_policy_parse(pfl_span_of(data, size), why, &p) != 0) {
         check(memchr(why, '\0', sizeof(why)) != NULL);
+        note("refused: %s", why);
         return 0;
     }
     cut(p, "ann");

@@ -77,6 +77,18 @@ static void read_symbols(struct pfl_span first, struct pfl_span second)
     pfl_ksyms_fini(&symbols);
 }
 
+/* A component "..". */
+static bool leads_out(const char *path)
+{
+    while (path != NULL) {
+        if (strncmp(path, "..", 2) == 0 && (path[2] == '/' || path[2] == '\0'))
+            return true;
+        path = strchr(path, '/');
+        path = path != NULL ? path + 1 : NULL;
+    }
+    return false;
+}
+
 /* What is read stays inside tracefs, and is written as it was read. */
 static void read_undo(struct pfl_span file)
 {
@@ -92,7 +104,7 @@ static void read_undo(struct pfl_span file)
             note("undo %u %c %s: %s", log.entries[i].number, log.entries[i].kind,
                  log.entries[i].path, log.entries[i].text);
 
-        if (e->path[0] == '/' || e->path[0] == '\0' || strstr(e->path, "..") != NULL)
+        if (e->path[0] == '/' || e->path[0] == '\0' || leads_out(e->path))
             abort();
         if (pfl_undo_log_encode(e, &line) == 0 &&
             pfl_undo_log_parse(&again, pfl_buf_get(&line)) == 0 &&

@@ -4,6 +4,7 @@
 #include "collector/pull/segment_check.h"
 #include "collector/relay/spool_list.h"
 #include "proto/unpack.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -11,10 +12,16 @@ static void on_host(void *user, const struct pfl_spool_host *host)
 {
     size_t *labels = user;
 
+    note("host %s, %zu labels", host->name, (size_t)host->labels_len);
     if (!pfl_identity_is_name(host->name) || host->labels_len > PFL_SPOOL_LIST_LABELS_MAX)
         __builtin_trap();
     for (size_t i = 0; i < host->labels_len; i++)
         *labels += strlen(host->labels[i]);
+}
+
+static void note_check(const char *why)
+{
+    note("segment: %s", why != NULL ? why : "fine");
 }
 
 static void describe_again(const Perfleet__StoredTrace *trace)
@@ -24,8 +31,9 @@ static void describe_again(const Perfleet__StoredTrace *trace)
 
     pfl_buf_init(&text, PFL_DESCRIPTION_MAX_BYTES);
     if (trace->segment != NULL)
-        (void)pfl_segment_check(trace->segment);
+        note_check(pfl_segment_check(trace->segment));
     if (pfl_description_write(trace, &text) == 0) {
+        note_text("description", pfl_buf_get(&text));
         if (pfl_description_parse(pfl_buf_get(&text), &again) != 0)
             __builtin_trap();
         pfl_proto_free(&again->base);

@@ -9,6 +9,7 @@
 
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/unpack.h"
+#include "tests/support/fuzz_note.h"
 #include "tests/unit/proto/text/text_types.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -32,6 +33,10 @@ static int parse(const ProtobufCMessageDescriptor *type, struct pfl_span text, s
     struct pfl_text_error error = {0};
     int rc = pfl_text_format_parse(type, text, out, &error);
 
+    if (rc != 0)
+        note("%u:%u: %s", (unsigned)error.line, (unsigned)error.column, error.message);
+    else
+        note_message("message", pfl_buf_get(out));
     if (rc != 0)
         check_error(&error, text, out->len);
     return rc;

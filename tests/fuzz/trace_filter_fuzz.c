@@ -5,6 +5,7 @@
  * but lengths' redundant bytes (so it never fails).
  */
 #include "service/output/trace_filter.h"
+#include "tests/support/fuzz_note.h"
 
 #include <stdlib.h>
 
@@ -58,6 +59,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size != 0)
         memcpy(in, data, size);
     rc = pfl_trace_filter_packet(filter, pfl_span_of(in, size), out, &out_len);
+    note("filtered: %s", pfl_err_str(rc));
+    if (rc == 0)
+        note_message("packet", pfl_span_of(out, out_len));
     if (pfl_trace_filter_packet(filter, pfl_span_of(in, size), in, &in_len) != rc)
         abort();
     if (rc != 0 || out_len == 0)

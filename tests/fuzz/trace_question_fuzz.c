@@ -10,6 +10,7 @@
 #include "consumer/ask/answer_format.h"
 #include "consumer/ask/trace_question.h"
 #include "consumer/text.h"
+#include "tests/support/fuzz_note.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,6 +26,8 @@ static int on_columns(void *user, const struct pfl_span *names, size_t len)
 
     if (w->columns != NULL || len == 0 || len > PFL_QUERY_COLUMNS_MAX)
         abort();
+    for (size_t i = 0; i < len; i++)
+        note_bytes("column", names[i]);
     w->columns_len = len;
     return pfl_answer_columns_new(names, len, &w->columns);
 }
@@ -44,6 +47,8 @@ static int on_row(void *user, const struct pfl_cell *cells, size_t len)
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         int rc = pfl_answer_format_row(forms[i], w->columns, &row, &out);
 
+        note_text("row", pfl_buf_get(&out));
+        pfl_buf_clear(&out);
         if (rc != 0 && rc != PFL_ELIMIT && rc != PFL_ENOMEM)
             abort();
     }
@@ -74,6 +79,10 @@ static void talk(struct pfl_trace_question *q, struct pfl_span stream, size_t pi
         rc = pfl_trace_question_feed(q, pfl_span_of(stream.data, len));
         stream = pfl_span_of(stream.data + len, stream.len - len);
     }
+    note_bytes("sent", pfl_buf_get(&out));
+    note("%s, %d, %s", pfl_err_str(rc), pfl_trace_question_get(q),
+         pfl_trace_question_get(q) > PFL_TRACE_QUESTION_ANSWERED ? pfl_trace_question_get_why(q)
+                                                                 : "-");
     if (rc == 0 && pfl_trace_question_get(q) > PFL_TRACE_QUESTION_ANSWERED &&
         strlen(pfl_trace_question_get_why(q)) >= PFL_TRACE_QUESTION_WHY_BYTES)
         abort();

@@ -6,6 +6,7 @@
 
 #include "base/journal.h"
 #include "base/mem.h"
+#include "tests/support/fuzz_note.h"
 #include "tunnel/service_view.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -22,6 +23,7 @@ static void view(const uint8_t *data, size_t size)
     pfl_service_view_collect_losses(&view, &metrics);
     if (pfl_metrics_get(&metrics, &text) != 0 || text.len == 0 || text.data[text.len - 1] != '\n')
         __builtin_trap(); /* a bounded number of rows, whatever was said */
+    note_text("metrics", text);
     pfl_metrics_fini(&metrics);
 }
 
