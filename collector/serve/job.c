@@ -5,6 +5,7 @@
  *     list     FIND REPLY ...                      get      LOOK_UP READ REPLY ...
  *     presign  FIND (LINK REPLY)... ...            verify   FIND (HASH... [REPLY])... ...
  *     pin ...  FIND CHANGE... ...                  missing  RUNS REPLY ...
+ *     sum      FIND... REPLY
  *     orders   ORDERS REPLY ..., or SET_ORDER
  *
  * and a last REPLY, then END. A failure of a step makes its status and sentence the last reply.
@@ -154,6 +155,8 @@ static void on_found(struct pfl_job *j)
     j->rows_left -= j->rows < j->rows_left ? j->rows : j->rows_left;
     if (j->checked.kind == PFL_REQUEST_LIST)
         j->step = PFL_JOB_REPLY;
+    else if (j->checked.kind == PFL_REQUEST_SUM)
+        end_page(j);
     else if (j->checked.kind == PFL_REQUEST_PRESIGN || j->checked.kind == PFL_REQUEST_VERIFY)
         begin_trace(j);
     else if (j->page_len != 0)
@@ -350,6 +353,18 @@ static int make_pages(struct pfl_job *j)
     return j->extra_room == 0 || j->extra != NULL ? 0 : PFL_ENOMEM;
 }
 
+/* The last cell is the longest, by less than a nanosecond for each. */
+static int make_sum(struct pfl_job *j)
+{
+    const Perfleet__CollectorRequest__SumRequest *q = j->request->sum;
+    struct pfl_trace_sum_conf conf = {.label = q->label != NULL ? q->label : ""};
+
+    conf.begin_unix_ns = q->what->begin_unix_ns;
+    conf.cell_ns = (q->what->end_unix_ns - q->what->begin_unix_ns) / q->cells;
+    conf.cells = q->cells;
+    return pfl_trace_sum_new(&conf, &j->sum);
+}
+
 int pfl_job_new(const struct pfl_job_conf *conf, struct pfl_job **ret_job)
 {
     struct pfl_job *j = pfl_mem_zalloc(sizeof(*j));
@@ -369,7 +384,7 @@ int pfl_job_new(const struct pfl_job_conf *conf, struct pfl_job **ret_job)
     if (j->status != 0) {
         j->step = PFL_JOB_REPLY;
     } else {
-        rc = make_pages(j);
+        rc = j->checked.kind == PFL_REQUEST_SUM ? make_sum(j) : make_pages(j);
         if (rc != 0)
             goto fail;
         begin(j);
@@ -390,5 +405,6 @@ void pfl_job_free(struct pfl_job *self)
         pfl_proto_free(&self->request->base);
     pfl_mem_free(self->page);
     pfl_mem_free(self->extra);
+    pfl_trace_sum_free(self->sum);
     pfl_mem_free(self);
 }

@@ -19,6 +19,7 @@
 #include "collector/index/index.h"
 #include "collector/serve/known_hosts.h"
 #include "collector/serve/request.h"
+#include "collector/serve/trace_sum.h"
 #include "collector/store/store_key.h"
 
 #define PFL_JOB_PAGE_BYTES       (256u << 10) /* rows, or data, of one reply */
@@ -38,7 +39,7 @@
 
 enum pfl_job_step {
     PFL_JOB_WAIT = 0,  /* one is under way */
-    PFL_JOB_FIND,      /* index: the next traces of the query, into `page` */
+    PFL_JOB_FIND,      /* index: the next traces of the query, into `page`, or into `sum` */
     PFL_JOB_CHANGE,    /* index: pin, unpin or remove some traces of the page */
     PFL_JOB_LOOK_UP,   /* index: the trace of a get, into `trace` */
     PFL_JOB_RUNS,      /* index: the next runs, into `page` */
@@ -91,6 +92,7 @@ struct pfl_job {
     uint8_t *extra;  /* owned; of ORDERS: what hosts say of them; of LINK: the link */
     size_t extra_room;
     size_t extra_len;
+    struct pfl_trace_sum *sum;      /* owned; of a sum */
     struct pfl_index_cursor cursor; /* of FIND; empty: from the first */
     struct pfl_job_place after;     /* of RUNS and ORDERS; empty: from the first */
     size_t next_id;                 /* of FIND by ids */
@@ -150,6 +152,8 @@ PFL_MUST_USE int pfl_job_reply_refusal(uint32_t id, unsigned status, const char 
 bool pfl_job_may_see(void *user, const struct pfl_index_row *row);
 /* Appends it to the page; false: the page takes no more after this one. */
 bool pfl_job_add_trace(void *user, const struct pfl_index_row *row);
+/* Adds it to the sum. */
+bool pfl_job_sum_trace(void *user, const struct pfl_index_row *row);
 /* The next trace of the page, into `trace`. False: there is none. */
 bool pfl_job_next_trace(struct pfl_job *self);
 /* The trace of a get. */

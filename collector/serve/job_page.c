@@ -66,6 +66,14 @@ bool pfl_job_add_trace(void *user, const struct pfl_index_row *row)
     return w.left >= PFL_JOB_ROW_BYTES;
 }
 
+bool pfl_job_sum_trace(void *user, const struct pfl_index_row *row)
+{
+    struct pfl_job *j = user;
+
+    pfl_trace_sum_add(j->sum, row);
+    return true;
+}
+
 static void read_text(struct pfl_reader *r, char *dst, size_t room)
 {
     struct pfl_span text = pfl_reader_bytes(r, pfl_reader_u32(r));

@@ -157,6 +157,8 @@ static void write_result(struct pfl_job *j, const struct pfl_known_hosts *hosts,
         write_runs(j, hosts, m);
     else if (j->checked.kind == PFL_REQUEST_SHOW_ORDER)
         write_orders(j, hosts, m);
+    else if (j->checked.kind == PFL_REQUEST_SUM)
+        pfl_trace_sum_write(j->sum, COLLECTOR_REPLY__SUM, m);
     else
         pfl_message_varint(m, COLLECTOR_REPLY__COUNT, j->changed);
 }

@@ -16,8 +16,11 @@
 
 static int find_once(struct pfl_job *j, struct pfl_index *index, const Perfleet__TraceQuery *query)
 {
-    const struct pfl_index_find find = {
-        .query = query, .is_visible = pfl_job_may_see, .on_row = pfl_job_add_trace, .user = j};
+    const struct pfl_index_find find = {.query = query,
+                                        .is_visible = pfl_job_may_see,
+                                        .on_row =
+                                            j->sum != NULL ? pfl_job_sum_trace : pfl_job_add_trace,
+                                        .user = j};
     int rc = pfl_index_find(index, &find, &j->cursor);
 
     return j->rc != 0 ? j->rc : rc == PFL_ECLOSED ? 0 : rc;

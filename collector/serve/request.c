@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/serve/trace_sum.h"
 #include "perfleet/policy.fields.h"
 #include "proto/order/order.h"
 
@@ -32,6 +33,7 @@ static const struct kind {
     [PFL_REQUEST_PAUSE_ORDER] = {"pause-order", ROLE__ORDER, true, false},
     [PFL_REQUEST_RESUME_ORDER] = {"resume-order", ROLE__ORDER, true, false},
     [PFL_REQUEST_REMOVE_ORDER] = {"remove-order", ROLE__ORDER, true, false},
+    [PFL_REQUEST_SUM] = {"sum", ROLE__TRACES, false, false},
 };
 
 const char *pfl_request_name(enum pfl_request_kind kind)
@@ -91,6 +93,7 @@ static unsigned read_kind(const Perfleet__CollectorRequest *q, struct pfl_checke
     n += take(request, q->pause_order, PFL_REQUEST_PAUSE_ORDER);
     n += take(request, q->resume_order, PFL_REQUEST_RESUME_ORDER);
     n += take(request, q->remove_order, PFL_REQUEST_REMOVE_ORDER);
+    n += take(request, q->sum, PFL_REQUEST_SUM);
     return n;
 }
 
@@ -102,6 +105,7 @@ static void read_parts(const Perfleet__CollectorRequest *q, struct pfl_checked_r
     take_query(request, q->unpin);
     take_query(request, q->remove);
     take_query(request, q->verify);
+    take_query(request, q->sum != NULL ? q->sum->what : NULL);
     take_order(request, q->show_order);
     take_order(request, q->pause_order);
     take_order(request, q->resume_order);
@@ -143,6 +147,20 @@ static unsigned check_pin(const Perfleet__CollectorRequest__PinRequest *q, char 
     if (q->what == NULL || q->pin == NULL || q->pin->reason == NULL || q->pin->reason[0] == '\0')
         return refuse(400, "a pin has traces and a reason", ret_why);
     return is_short(q->pin->reason) ? 0 : refuse(400, "a reason has at most 255 bytes", ret_why);
+}
+
+static unsigned check_sum(const Perfleet__CollectorRequest__SumRequest *q, char *ret_why)
+{
+    const Perfleet__TraceQuery *what = q->what;
+
+    if (what == NULL || what->end_unix_ns > INT64_MAX || what->begin_unix_ns >= what->end_unix_ns)
+        return refuse(400, "a sum has a time with a begin and an end", ret_why);
+    if (q->cells == 0 || q->cells > PFL_TRACE_SUM_CELLS_MAX ||
+        what->end_unix_ns - what->begin_unix_ns < q->cells)
+        return refuse(400, "a sum has 1 to 96 cells", ret_why);
+    if (what->n_id != 0 || what->limit != 0 || what->after.len != 0)
+        return refuse(400, "a sum is of all traces: it has no ids, limit and cursor", ret_why);
+    return is_short(q->label) ? 0 : refuse(400, "a name has at most 255 bytes", ret_why);
 }
 
 static unsigned check_order(const struct pfl_checked_request *request, const char *operator_name,
@@ -190,6 +208,8 @@ static unsigned check_parts(const Perfleet__CollectorRequest *q,
         status = check_order(request, operator_name, ret_why);
     if (status == 0 && q->put_order != NULL)
         status = check_put(q->put_order, ret_why);
+    if (status == 0 && q->sum != NULL)
+        status = check_sum(q->sum, ret_why);
     if (status == 0 && q->get != NULL)
         status = check_get(q->get, ret_why);
     return status;

@@ -24,6 +24,7 @@ enum pfl_request_kind {
     PFL_REQUEST_PAUSE_ORDER,
     PFL_REQUEST_RESUME_ORDER,
     PFL_REQUEST_REMOVE_ORDER,
+    PFL_REQUEST_SUM,
 };
 
 const char *pfl_request_name(enum pfl_request_kind kind); /* "list", ...; static */

@@ -115,6 +115,72 @@ static void traces_are_found_by_their_ids(void **state)
     assert_string_equal(world.replies[0]->trace[2]->id, list[2]);
 }
 
+/* ---- sums ---- */
+
+static void a_sum_has_what_the_policy_lets_the_operator_see(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__SumRequest part = PERFLEET__COLLECTOR_REQUEST__SUM_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    const Perfleet__TraceSum *row;
+
+    (void)state;
+    for (uint32_t i = 1; i <= 3; i++)
+        world_store_web(i, 10 * i);
+    (void)world_store_db(2);
+    world_store(&(struct world_trace){"web1", "role=web", 9, 0, 9, NULL});
+    q.sum = &part;
+    part.what = &query;
+    part.has_cells = query.has_begin_unix_ns = query.has_end_unix_ns = 1;
+    part.cells = 5;
+    query.begin_unix_ns = WORLD_T0;
+    query.end_unix_ns = WORLD_T0 + 10 * WORLD_S;
+    world_ask(&q);
+    assert_int_equal(world_status(), 0);
+    assert_int_equal(world_last()->n_sum, 1);
+    row = world_last()->sum[0];
+    assert_string_equal(row->name, "web1");
+    assert_false(row->is_rest);
+    assert_int_equal(row->n_cell, 3);
+    assert_int_equal(row->cell[0]->index, 0);
+    assert_int_equal(row->cell[0]->traces, 1);
+    assert_int_equal(row->cell[0]->bytes, 10);
+    assert_int_equal(row->cell[1]->index, 1);
+    assert_int_equal(row->cell[1]->traces, 2);
+    assert_int_equal(row->cell[1]->bytes, 50);
+    assert_int_equal(row->cell[2]->index, 4);
+    assert_int_equal(row->cell[2]->gaps, 1);
+    assert_int_equal(row->cell[2]->traces, 0);
+    part.label = world_text("role");
+    world_ask(&q);
+    assert_int_equal(world_last()->n_sum, 1);
+    assert_string_equal(world_last()->sum[0]->name, "web");
+    query.has_lossy = query.lossy = 1;
+    world_ask(&q);
+    assert_int_equal(world_last()->sum[0]->n_cell, 1);
+}
+
+/* More than one step of the index finds. */
+static void a_sum_of_many_is_made_in_steps(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__SumRequest part = PERFLEET__COLLECTOR_REQUEST__SUM_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+
+    (void)state;
+    for (uint32_t i = 1; i <= PFL_INDEX_LIMIT_MAX + 5; i++)
+        world_store(&(struct world_trace){"web1", "role=web", i, 0, i, NULL});
+    q.sum = &part;
+    part.what = &query;
+    part.has_cells = query.has_end_unix_ns = 1;
+    part.cells = 1;
+    query.end_unix_ns = INT64_MAX;
+    world_ask(&q);
+    assert_int_equal(world.replies_len, 1);
+    assert_int_equal(world.steps[PFL_JOB_FIND], 2);
+    assert_int_equal(world_last()->sum[0]->cell[0]->gaps, PFL_INDEX_LIMIT_MAX + 5);
+}
+
 /* ---- bytes ---- */
 
 static void get(const char *id, uint64_t offset, uint64_t length)
@@ -589,11 +655,20 @@ static void every_allocation_may_fail(void **state)
     Perfleet__CollectorRequest find = PERFLEET__COLLECTOR_REQUEST__INIT;
     Perfleet__CollectorRequest check = PERFLEET__COLLECTOR_REQUEST__INIT;
     Perfleet__CollectorRequest read = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest sum = PERFLEET__COLLECTOR_REQUEST__INIT;
     Perfleet__CollectorRequest__Get part = PERFLEET__COLLECTOR_REQUEST__GET__INIT;
+    Perfleet__CollectorRequest__SumRequest cells = PERFLEET__COLLECTOR_REQUEST__SUM_REQUEST__INIT;
     Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    Perfleet__TraceQuery what = PERFLEET__TRACE_QUERY__INIT;
 
     (void)state;
     world_store_web(1, 100);
+    sum.sum = &cells;
+    cells.what = &what;
+    cells.has_cells = what.has_end_unix_ns = 1;
+    cells.cells = 1;
+    what.end_unix_ns = INT64_MAX;
+    pfl_sweep(sweep_one, &sum, false);
     find.list = &query;
     check.verify = &query;
     read.get = &part;
@@ -658,6 +733,8 @@ int main(void)
         CASE(a_cursor_continues_after_the_limit),
         CASE(traces_are_found_by_their_ids),
         CASE(many_ids_are_looked_up_in_steps),
+        CASE(a_sum_has_what_the_policy_lets_the_operator_see),
+        CASE(a_sum_of_many_is_made_in_steps),
         CASE(what_a_reader_fetches_is_not_kept),
         CASE(bytes_come_in_parts_and_in_order),
         CASE(what_is_fetched_is_kept_for_a_day),

@@ -132,6 +132,55 @@ static void a_pin_has_a_reason(void **state)
     assert_int_equal(judge(&q), 0);
 }
 
+static void a_sum_has_a_time_and_cells(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__SumRequest part = PERFLEET__COLLECTOR_REQUEST__SUM_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    char *ids[] = {text("01JD0000000000000000000000")};
+    char longer[300] = "";
+
+    (void)state;
+    q.sum = &part;
+    part.cells = 96;
+    assert_int_equal(judge(&q), 400);
+    part.what = &query;
+    assert_int_equal(judge(&q), 400);
+    query.begin_unix_ns = 100;
+    query.end_unix_ns = 196;
+    assert_int_equal(judge(&q), 0);
+    assert_int_equal(asked.kind, PFL_REQUEST_SUM);
+    assert_int_equal(asked.right, ROLE__TRACES);
+    assert_ptr_equal(asked.query, &query);
+    assert_int_equal(judge_by("", &q), 403);
+    part.cells = 97;
+    query.end_unix_ns = 1000;
+    assert_int_equal(judge(&q), 400);
+    part.cells = 0;
+    assert_int_equal(judge(&q), 400);
+    assert_string_equal(why, "a sum has 1 to 96 cells");
+    part.cells = 1;
+    query.end_unix_ns = 100;
+    assert_int_equal(judge(&q), 400);
+    assert_string_equal(why, "a sum has a time with a begin and an end");
+    query.end_unix_ns = UINT64_MAX;
+    assert_int_equal(judge(&q), 400);
+    query.end_unix_ns = INT64_MAX;
+    assert_int_equal(judge(&q), 0);
+    query.limit = 1;
+    assert_int_equal(judge(&q), 400);
+    query.limit = 0;
+    query.id = ids;
+    query.n_id = 1;
+    assert_int_equal(judge(&q), 400);
+    query.n_id = 0;
+    memset(longer, 'x', PFL_INDEX_NAME_BYTES);
+    part.label = longer;
+    assert_int_equal(judge(&q), 400);
+    longer[PFL_INDEX_NAME_BYTES - 1] = '\0';
+    assert_int_equal(judge(&q), 0);
+}
+
 static void rights_are_those_of_the_policy(void **state)
 {
     Perfleet__CollectorRequest list = PERFLEET__COLLECTOR_REQUEST__INIT;
@@ -192,7 +241,7 @@ static void an_order_is_checked(void **state)
 static void each_kind_has_a_name(void **state)
 {
     (void)state;
-    for (int kind = PFL_REQUEST_NONE; kind <= PFL_REQUEST_REMOVE_ORDER; kind++)
+    for (int kind = PFL_REQUEST_NONE; kind <= PFL_REQUEST_SUM; kind++)
         assert_non_null(pfl_request_name((enum pfl_request_kind)kind));
     assert_true(pfl_request_is_change(PFL_REQUEST_REMOVE));
     assert_false(pfl_request_is_change(PFL_REQUEST_VERIFY));
@@ -205,6 +254,7 @@ int main(void)
         cmocka_unit_test(changes_want_a_selection),
         cmocka_unit_test(what_is_too_long_is_refused),
         cmocka_unit_test(a_pin_has_a_reason),
+        cmocka_unit_test(a_sum_has_a_time_and_cells),
         cmocka_unit_test(rights_are_those_of_the_policy),
         cmocka_unit_test(orders_of_others_are_only_shown),
         cmocka_unit_test(an_order_is_checked),
