@@ -16,7 +16,7 @@
  * gain or lose more than any clock does is neither the reference nor a way, if there are others;
  * and one host alone does not tell how long others' clocks are known. Failures: out of memory; a
  * clock without a way is not converted. Ownership: all memory is the graph's. Limits:
- * PFL_CLOCK_GRAPH_MAX_CLOCKS, PFL_CLOCK_GRAPH_MAX_POINTS, PFL_CLOCK_GRAPH_HOST_RELAYS.
+ * clock_graph.h.
  */
 #include "consumer/collector/clock_graph.h"
 
@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/shares.h"
 
 #define SANE_NS      ((int64_t)1 << 61)
 #define ERROR_MAX_NS 3600000000000ull /* sums of them never overflow */
@@ -44,6 +45,10 @@ struct clock {
     size_t first;     /* the first clock of that name */
     size_t edges;     /* the first of its edges; NONE: there are none */
     size_t edges_len; /* of a host's */
+    size_t left_out;  /* of a host's: relays that it named beyond its share */
+    size_t boots;     /* of a host's first clock, as the next two: clocks of that name */
+    size_t relays;    /* that this host was the first to name */
+    size_t points;    /* of all its boots */
     size_t edge;      /* on its way to the hub; NONE: it is the hub, or has none */
     int64_t error_ns; /* of that way */
 };
@@ -66,6 +71,7 @@ struct edge {
 struct pfl_clock_graph {
     struct clock *clocks; /* owned */
     size_t clocks_len;
+    size_t relays_len;  /* of the clocks */
     struct edge *edges; /* owned */
     size_t edges_len;
     size_t points;
@@ -112,44 +118,86 @@ static int grow(void **list, size_t len, size_t size)
     return 0;
 }
 
-static int add_clock(struct pfl_clock_graph *g, const char *name, const char *boot, bool is_relay,
-                     size_t *ret_clock)
+/* False: there is no such clock; `ret_first`: the first one of that name, or the next one to be. */
+static bool find_clock(const struct pfl_clock_graph *g, const struct clock *like, size_t *ret_clock,
+                       size_t *ret_first)
 {
-    struct clock c = {.is_relay = is_relay, .first = g->clocks_len, .edges = NONE, .edge = NONE};
-    void *list = g->clocks;
-    int rc;
-
+    *ret_first = g->clocks_len;
     for (size_t i = 0; i < g->clocks_len; i++) {
-        if (g->clocks[i].is_relay != is_relay || strcmp(g->clocks[i].name, name) != 0)
+        const struct clock *c = &g->clocks[i];
+
+        if (c->is_relay != like->is_relay || strcmp(c->name, like->name) != 0)
             continue;
-        c.first = g->clocks[i].first;
-        if (strcmp(g->clocks[i].boot, boot) == 0) {
-            *ret_clock = i;
-            return 0;
-        }
+        *ret_first = c->first;
+        *ret_clock = i;
+        if (strcmp(c->boot, like->boot) == 0)
+            return true;
     }
-    if (g->clocks_len == PFL_CLOCK_GRAPH_MAX_CLOCKS)
-        return PFL_ELIMIT;
-    rc = grow(&list, g->clocks_len, sizeof(c));
+    return false;
+}
+
+static int add_clock(struct pfl_clock_graph *g, const struct clock *like, size_t first)
+{
+    struct clock c = {.is_relay = like->is_relay, .first = first, .edges = NONE, .edge = NONE};
+    void *list = g->clocks;
+    int rc = grow(&list, g->clocks_len, sizeof(c));
+
     g->clocks = list;
     if (rc != 0)
         return rc;
-    c.name = pfl_mem_strdup(name);
-    c.boot = pfl_mem_strdup(boot);
+    c.name = pfl_mem_strdup(like->name);
+    c.boot = pfl_mem_strdup(like->boot);
     if (c.name == NULL || c.boot == NULL) {
         pfl_mem_free(c.name);
         pfl_mem_free(c.boot);
         return PFL_ENOMEM;
     }
-    g->clocks[g->clocks_len] = c;
-    *ret_clock = g->clocks_len++;
+    g->clocks[g->clocks_len++] = c;
+    g->relays_len += c.is_relay;
     return 0;
 }
 
 int pfl_clock_graph_add_host(struct pfl_clock_graph *self, const char *host, const char *boot_id,
                              size_t *ret_clock)
 {
-    return add_clock(self, host, boot_id, false, ret_clock);
+    const struct clock like = {.name = (char *)(uintptr_t)host, .boot = (char *)(uintptr_t)boot_id};
+    size_t first;
+    int rc;
+
+    if (find_clock(self, &like, ret_clock, &first))
+        return 0;
+    if (self->clocks_len - self->relays_len == PFL_CLOCK_GRAPH_MAX_BOOTS ||
+        (first != self->clocks_len && self->clocks[first].boots == PFL_CLOCK_GRAPH_HOST_BOOTS))
+        return PFL_ELIMIT;
+    rc = add_clock(self, &like, first);
+    if (rc != 0)
+        return rc;
+    self->clocks[first].boots++;
+    *ret_clock = self->clocks_len - 1;
+    return 0;
+}
+
+/* PFL_ELIMIT: this host has named as many that nobody else had named as it may. */
+static int add_relay(struct pfl_clock_graph *g, size_t host, const struct clock *like,
+                     size_t *ret_clock)
+{
+    size_t first_host = g->clocks[host].first;
+    size_t first;
+    int rc;
+
+    if (find_clock(g, like, ret_clock, &first))
+        return 0;
+    if (!pfl_shares_allow(PFL_CLOCK_GRAPH_MAX_RELAYS, g->relays_len, g->clocks[first_host].relays,
+                          1)) {
+        g->clocks[host].left_out++;
+        return PFL_ELIMIT;
+    }
+    rc = add_clock(g, like, first);
+    if (rc != 0)
+        return rc;
+    g->clocks[first_host].relays++;
+    *ret_clock = g->clocks_len - 1;
+    return 0;
 }
 
 /* Between this host and the relay that the exchange names. NULL: there is none yet. */
@@ -172,13 +220,18 @@ static struct edge *find_edge(const struct pfl_clock_graph *g, size_t host,
 static int add_edge(struct pfl_clock_graph *g, size_t host, const Perfleet__ClockPoint *p,
                     struct edge **ret_edge)
 {
+    const struct clock like = {.name = p->relay,
+                               .boot = p->relay_boot_id != NULL ? p->relay_boot_id
+                                                                : (char *)(uintptr_t) "",
+                               .is_relay = true};
     void *list = g->edges;
     size_t relay;
     int rc;
 
-    if (g->clocks[host].edges_len == PFL_CLOCK_GRAPH_HOST_RELAYS)
+    /* Each is looked for among all. */
+    if (g->clocks[host].edges_len + g->clocks[host].left_out >= PFL_CLOCK_GRAPH_HOST_RELAYS)
         return PFL_ELIMIT;
-    rc = add_clock(g, p->relay, p->relay_boot_id != NULL ? p->relay_boot_id : "", true, &relay);
+    rc = add_relay(g, host, &like, &relay);
     if (rc != 0)
         return rc;
     rc = grow(&list, g->edges_len, sizeof(*g->edges));
@@ -206,11 +259,12 @@ int pfl_clock_graph_add_point(struct pfl_clock_graph *self, size_t clock,
                               const Perfleet__ClockPoint *point)
 {
     struct exchange e = {(int64_t)point->host_boot_ns, point->offset_ns, (int64_t)point->error_ns};
+    size_t used = self->clocks[self->clocks[clock].first].points;
     struct edge *edge;
     void *list;
     int rc = 0;
 
-    if (!is_sane(point) || self->points == PFL_CLOCK_GRAPH_MAX_POINTS)
+    if (!is_sane(point) || !pfl_shares_allow(PFL_CLOCK_GRAPH_MAX_POINTS, self->points, used, 1))
         return 0;
     edge = find_edge(self, clock, point);
     if (edge == NULL)
@@ -227,6 +281,7 @@ int pfl_clock_graph_add_point(struct pfl_clock_graph *self, size_t clock,
         return rc;
     edge->list[edge->len++] = e;
     self->points++;
+    self->clocks[self->clocks[clock].first].points++;
     return 0;
 }
 

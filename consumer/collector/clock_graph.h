@@ -15,9 +15,12 @@
 #include "base/err.h"
 #include "perfleet/segment.pb-c.h"
 
-#define PFL_CLOCK_GRAPH_MAX_CLOCKS  8192u
-#define PFL_CLOCK_GRAPH_MAX_POINTS  (1u << 18)
-#define PFL_CLOCK_GRAPH_HOST_RELAYS 64u /* boots of relays that one boot of a host names */
+#define PFL_CLOCK_GRAPH_MAX_BOOTS  8192u /* of hosts */
+#define PFL_CLOCK_GRAPH_HOST_BOOTS 1024u /* of one host: as many as a merge has runs */
+#define PFL_CLOCK_GRAPH_MAX_RELAYS 1024u /* boots of relays; those that one host adds: its share   \
+                                          */
+#define PFL_CLOCK_GRAPH_MAX_POINTS  (1u << 18) /* of one host: its share (base/shares.h) */
+#define PFL_CLOCK_GRAPH_HOST_RELAYS 64u        /* that one boot of a host names */
 /* Before a host's first exchange and after its last one, its bound grows by this share of the
  * distance. */
 #define PFL_CLOCK_GRAPH_DRIFT_PPM 100
@@ -27,7 +30,8 @@ struct pfl_clock_graph;
 PFL_MUST_USE int pfl_clock_graph_new(struct pfl_clock_graph **ret_graph);
 void pfl_clock_graph_free(struct pfl_clock_graph *self); /* NULL is legal */
 
-/* The number of this boot of a host; the same again for the same texts. PFL_ELIMIT, PFL_ENOMEM. */
+/* The number of this boot of a host; the same again for the same texts. PFL_ELIMIT: there are as
+ * many of all hosts, or of this one, as may be; PFL_ENOMEM. */
 PFL_MUST_USE int pfl_clock_graph_add_host(struct pfl_clock_graph *self, const char *host,
                                           const char *boot_id, size_t *ret_clock);
 /* One exchange of that host. One that makes no sense, or is one too many, is left out: 0.

@@ -2,7 +2,7 @@
 /*
  * Runs: see segment_runs.h. Happy path: each record is checked and becomes a row, its host and boot
  * a machine, its exchanges ties of clocks; then the rows are sorted. Failures: a record that makes
- * no sense is refused. Limits: PFL_SEGMENT_MERGE_MAX_SEGMENTS, PFL_CLOCK_GRAPH_MAX_CLOCKS.
+ * no sense is refused. Limits: PFL_SEGMENT_MERGE_MAX_SEGMENTS, those of clock_graph.h.
  */
 #include "consumer/collector/segment_runs.h"
 
@@ -81,6 +81,10 @@ static int find_host(struct pfl_segment_runs *r, const Perfleet__Segment *s, siz
     char *name;
     int rc = pfl_clock_graph_add_host(r->clocks, s->host, text_of(s->boot_id), &clock);
 
+    if (rc == PFL_ELIMIT) {
+        r->crowded = find_first(r, s->host);
+        r->has_crowded = r->crowded != r->hosts_len;
+    }
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < r->hosts_len; i++)
@@ -244,6 +248,8 @@ const char *pfl_segment_runs_find_largest(const struct pfl_segment_runs *self, b
             counts[self->hosts[self->rows[i].machine].first]++;
     for (size_t i = 0; i < self->hosts_len; i++)
         largest = counts[i] > counts[largest] ? i : largest;
+    if (self->has_crowded)
+        largest = self->crowded;
     *ret_count = counts[largest];
     pfl_mem_free(counts);
     return self->hosts[largest].host;

@@ -38,6 +38,8 @@ struct pfl_segment_runs {
     size_t added;                   /* with gaps */
     struct pfl_segment_host *hosts; /* owned */
     size_t hosts_len;
+    size_t crowded; /* its first machine: a host that has too many boots; of has_crowded */
+    bool has_crowded;
     struct pfl_clock_graph *clocks; /* owned */
 };
 
@@ -48,8 +50,8 @@ PFL_MUST_USE int pfl_segment_runs_add(struct pfl_segment_runs *self,
                                       const Perfleet__Segment *segment);
 /* Sorts the rows, drops numbers that are there twice, names the machines. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_segment_runs_sort(struct pfl_segment_runs *self);
-/* The host that has most runs, or, before they are sorted, most segments. NULL: none, or out of
- * memory. */
+/* The host that has too many boots, or most runs, or, before they are sorted, most segments, and
+ * how many. NULL: none, or out of memory. */
 const char *pfl_segment_runs_find_largest(const struct pfl_segment_runs *self, bool is_sorted,
                                           size_t *ret_count);
 bool pfl_segment_runs_is_same(const struct pfl_segment_row *a, const struct pfl_segment_row *b);

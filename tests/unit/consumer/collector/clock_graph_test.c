@@ -359,21 +359,73 @@ static void a_host_has_so_many_relays(void **state)
 {
     struct pfl_clock_graph *g = make(2);
     size_t reference;
+    char boot[16];
+
+    (void)state;
+    for (unsigned i = 0; i < 8 * PFL_CLOCK_GRAPH_MAX_RELAYS; i++) {
+        (void)snprintf(boot, sizeof(boot), "%u", i);
+        assert_int_equal(add(g, &(struct given){0, "r", boot, 100 * S, 0, 1}), 0);
+    }
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_int_equal(reference, 0);
+    pfl_clock_graph_free(g);
+}
+
+static void a_host_has_so_many_boots(void **state)
+{
+    struct pfl_clock_graph *g = make(2);
     size_t clock;
     char boot[16];
 
     (void)state;
-    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_MAX_CLOCKS + 10; i++) {
-        (void)snprintf(boot, sizeof(boot), "%u", i);
-        assert_int_equal(add(g, &(struct given){0, "r", boot, 100 * S, 0, 1}), 0);
-    }
-    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_MAX_CLOCKS - 2 - PFL_CLOCK_GRAPH_HOST_RELAYS; i++) {
+    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_HOST_BOOTS; i++) {
         (void)snprintf(boot, sizeof(boot), "b%u", i);
         assert_int_equal(pfl_clock_graph_add_host(g, "c", boot, &clock), 0);
     }
-    assert_int_equal(pfl_clock_graph_add_host(g, "d", "1", &clock), PFL_ELIMIT);
-    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_int_equal(pfl_clock_graph_add_host(g, "c", "one more", &clock), PFL_ELIMIT);
+    assert_int_equal(pfl_clock_graph_add_host(g, "c", "b7", &clock), 0);
+    assert_int_equal(pfl_clock_graph_add_host(g, "d", "1", &clock), 0);
+    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_MAX_BOOTS - PFL_CLOCK_GRAPH_HOST_BOOTS - 3; i++) {
+        (void)snprintf(boot, sizeof(boot), "h%u", i);
+        assert_int_equal(pfl_clock_graph_add_host(g, boot, "1", &clock), 0);
+    }
+    assert_int_equal(pfl_clock_graph_add_host(g, "e", "1", &clock), PFL_ELIMIT);
     pfl_clock_graph_free(g);
+}
+
+/* Of relays and of exchanges: other hosts are placed, and none is refused. */
+static void a_host_does_not_use_up_what_others_need(void **state)
+{
+    struct pfl_clock_graph *g = make(2);
+    int64_t ns;
+    int64_t error;
+    size_t reference;
+    char boot[16];
+    size_t clock;
+
+    (void)state;
+    for (unsigned i = 0; i < 200; i++) {
+        (void)snprintf(boot, sizeof(boot), "%u", i);
+        assert_int_equal(pfl_clock_graph_add_host(g, "liar", boot, &clock), 0);
+        for (unsigned k = 0; k < PFL_CLOCK_GRAPH_HOST_RELAYS; k++) {
+            (void)snprintf(boot, sizeof(boot), "%u-%u", i, k);
+            assert_int_equal(add(g, &(struct given){clock, "s", boot, 100 * S, 0, 1}), 0);
+        }
+    }
+    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_MAX_POINTS; i++)
+        assert_int_equal(add(g, &(struct given){2, "s", "0-0", 100 * S + i, 0, 1}), 0);
+    assert_int_equal(pfl_clock_graph_add_host(g, "c", "1", &clock), 0);
+    for (unsigned i = 0; i < PFL_CLOCK_GRAPH_HOST_RELAYS; i++) {
+        (void)snprintf(boot, sizeof(boot), "%u", i);
+        assert_int_equal(add(g, &(struct given){0, "r", boot, 100 * S, 10 * S, 7}), 0);
+        assert_int_equal(add(g, &(struct given){1, "r", boot, 95 * S, 5 * S, 9}), 0);
+    }
+    assert_int_equal(pfl_clock_graph_solve(g, &reference), 0);
+    assert_int_equal(reference, 0);
+    assert_true(pfl_clock_graph_convert(g, 1, 95 * S, &ns, &error));
+    assert_true(ns == 100 * S);
+    pfl_clock_graph_free(g);
+    pfl_sweep_assert_no_leak();
 }
 
 /* Neighbouring segments share exchanges. */
@@ -412,6 +464,8 @@ int main(void)
         cmocka_unit_test(a_relay_about_which_two_hosts_contradict_each_other_is_not_placed),
         cmocka_unit_test(the_reference_is_no_host_that_only_says_so),
         cmocka_unit_test(a_host_has_so_many_relays),
+        cmocka_unit_test(a_host_has_so_many_boots),
+        cmocka_unit_test(a_host_does_not_use_up_what_others_need),
         cmocka_unit_test(an_exchange_that_comes_again_takes_no_room),
     };
 
