@@ -13,7 +13,7 @@
  * and passed over; the answer is partial then. An error of the question itself, shown by the
  * traces of two hosts if there are two, ends the run, as does the output, the collector that
  * leaves, and Ctrl-C. Ownership: processes belong to their places until on_ended. Limits:
- * PIECE_BYTES for each place, PROBLEM_LINES.
+ * PIECE_BYTES for each place, PROBLEM_LINES, and those of the header.
  */
 #include "consumer/cmd/ask_run.h"
 
@@ -60,6 +60,7 @@ struct job {
     uint64_t piece_left;             /* of it */
     bool is_asked;                   /* the question is with the process */
     uint64_t active_ms;
+    uint64_t answer_left; /* bytes that may still be answered */
     uint64_t rows;
     char host[HOST_BYTES]; /* of files: what the trace says; "": nothing */
     char start[PFL_ANSWER_START_BYTES];
@@ -269,9 +270,12 @@ static void on_data(void *user, struct pfl_span bytes)
 {
     struct job *j = user;
     struct ask *a = j->ask;
-    int rc = pfl_trace_question_feed(j->question, bytes);
+    int rc = bytes.len <= j->answer_left ? pfl_trace_question_feed(j->question, bytes) : PFL_EFULL;
 
-    if (rc == PFL_ESTATE) {
+    j->answer_left -= rc == PFL_EFULL ? j->answer_left : bytes.len;
+    if (rc == PFL_EFULL) {
+        give_up(j, "its answer has more than 16 MiB and 64 times the trace's bytes");
+    } else if (rc == PFL_ESTATE) {
         give_up(j, "its columns are not those of the first trace");
     } else if (rc != 0) {
         if (a->output.has_failed)
@@ -546,6 +550,7 @@ static void start_next(struct job *j)
     (void)snprintf(j->host, sizeof(j->host), "%s", j->trace->host);
     pfl_answer_format_start(j->trace->begin_unix_ns, j->start);
     if (open_trace(j) && has_room(j) && start_process(j)) {
+        j->answer_left = PFL_ASK_ANSWER_BYTES + PFL_ASK_ANSWER_RATIO * j->left;
         if (a->is_paused)
             pfl_processor_port_pause(j->port, true);
         feed(j);

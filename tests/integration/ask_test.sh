@@ -98,6 +98,8 @@ check "by name" is 'broken.pftrace' sql p.sqlite 'SELECT trace FROM traces WHERE
 check "other columns than those before" says 'its columns are not those' ask -q wide --jobs 1 a.pftrace b.pftrace
 check "bytes that are no reply" says 'its reply is malformed' ask -q garbage a.pftrace
 check "a row that is too large" says 'more than 16 MiB' ask -q huge a.pftrace
+check "an answer without end" says 'its answer has more than 16 MiB' ask -q endless -o endless.csv a.pftrace
+check "does not fill the disk" eval '[ "$(cat endless.csv* | wc -c)" -lt 20000000 ]'
 check "an error of the question ends it" exits_with 2 ask -q wrong a.pftrace b.pftrace
 check "once, with its words" is 1 eval 'ask -q wrong a.pftrace b.pftrace b.pftrace 2>&1 | grep -c "^  no such table: ?.31mwrong"'
 trace wrong 2 played:wrong

@@ -14,6 +14,7 @@ Questions, whose answers have one row if not said:
     mostly        1, but an error for a trace with the text "played:wrong"; with "played:exit" it exits as what cannot run
     garbage       no reply, but bytes
     huge          a row that is too large
+    endless       rows without end
     try           what the sandbox lets it do: socket, write, read, fork, kill, the environment
     wait          no answer
 What a trace says about itself (SELECT) is known of one with the text "played:host". A summary's answer is its spec and the number of packets.
@@ -161,6 +162,11 @@ def ask(sql, packets, data):
         os.write(1, b"garbage " * 100)
     elif words[0] == "huge":
         answer(["text"], [["x" * (17 << 20)]])
+    elif words[0] == "endless":
+        part = field(3, batch([["x" * 65536]] * 64, False))
+        reply(QUERY, 203, field(1, b"text") + part)
+        while True:
+            reply(QUERY, 203, part)
     elif words[0] == "try":
         answer(["what", "outcome"], [list(pair) for pair in tries(words[1:])])
     elif words[0] == "wait":
