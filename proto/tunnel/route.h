@@ -34,6 +34,7 @@ enum pfl_route_kind {
     PFL_ROUTE_COLLECTORS, /* relays: who is connected */
     PFL_ROUTE_COLLECTOR,  /* relays and collectors */
     PFL_ROUTE_SCOPE,      /* relays: the policy for one operator */
+    PFL_ROUTE_RELAY,      /* relays: their own figures */
 };
 
 /* Who is asked: each has paths of its own. */

@@ -32,6 +32,7 @@ enum { PFL_TUNNEL_VERSION = 1 }; /* hello's "protocol" */
 /* Only at a relay; the last has the operator's name below it. */
 #define PFL_TUNNEL_SPOOLS_PATH     "/v1/spools"
 #define PFL_TUNNEL_COLLECTORS_PATH "/v1/collectors"
+#define PFL_TUNNEL_RELAY_PATH      "/v1/relay"
 #define PFL_TUNNEL_SCOPES_PATH     "/v1/scopes"
 #define PFL_TUNNEL_COLLECTOR_PATH  "/v1/collector" /* only at a collector */
 

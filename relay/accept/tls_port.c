@@ -255,6 +255,13 @@ static void on_listener_closed(void *user)
 
 /* ---- opening, reloading, closing ---- */
 
+static void tell_ends(const struct pfl_tls_port *p)
+{
+    if (p->takers.hub != NULL)
+        pfl_hub_set_ends(p->takers.hub, pfl_tls_conf_get_identity(p->tls)->not_after_s,
+                         p->conf.files.crl_path != NULL ? pfl_tls_conf_get_crl_end(p->tls) : 0);
+}
+
 static int decide_role(struct pfl_tls_port *p)
 {
     const char *own_uri = pfl_tls_conf_get_identity(p->tls)->uri;
@@ -333,6 +340,7 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
         free_port(p);
         return rc;
     }
+    tell_ends(p);
     watch_turns(p);
     *ret_port = p;
     return 0;
@@ -349,6 +357,7 @@ void pfl_tls_port_reload(struct pfl_tls_port *self)
     }
     pfl_tls_conf_unref(self->tls);
     self->tls = fresh;
+    tell_ends(self);
     pfl_audit_log_reopen(self->takers.audit);
     pfl_connection_table_drop_revoked(&self->connections);
     pfl_log_info("reloaded", "certificate=%s",

@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/fair_turn.h"
@@ -34,6 +35,8 @@ struct pfl_hub {
     uv_loop_t *loop;
     struct pfl_audit_log *audit;
     uint64_t silence_ms;
+    int64_t certificate_end_s; /* of the relay: for operators that ask */
+    int64_t crl_end_s;
     struct pfl_hub_shell shell; /* our part, for the cores */
     struct pfl_hub_log log;
     struct pfl_peer_table peers;
@@ -109,6 +112,21 @@ static void pace(void *user, struct pfl_hub_peer *peer)
     (void)user;
     if (!uv_is_active((uv_handle_t *)timer))
         (void)uv_timer_start(timer, on_pace, PACE_MS, 0);
+}
+
+static void get_figures(void *user, struct pfl_relay_figures *ret_figures)
+{
+    const struct pfl_hub *self = user;
+    struct rusage usage = {0};
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    *ret_figures = (struct pfl_relay_figures){
+        .certificate_end_s = self->certificate_end_s,
+        .crl_end_s = self->crl_end_s,
+        .cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+                  (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000,
+    };
+    pfl_hub_get_traffic(self, &ret_figures->traffic);
 }
 
 static void audit(void *user, const struct pfl_audit_log_entry *entry)
@@ -348,6 +366,7 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
                                       .get_unix_ns = get_unix_ns,
                                       .get_h2 = get_h2,
                                       .pace = pace,
+                                      .get_figures = get_figures,
                                       .audit = audit,
                                       .report = report,
                                       .user = h};
@@ -389,6 +408,12 @@ void pfl_hub_set_policy(struct pfl_hub *self, const struct pfl_policy *policy)
         if (pfl_peer_table_is_forbidden(&node_of(it)->peer))
             close_link(node_of(it));
     }
+}
+
+void pfl_hub_set_ends(struct pfl_hub *self, int64_t certificate_end_s, int64_t crl_end_s)
+{
+    self->certificate_end_s = certificate_end_s;
+    self->crl_end_s = crl_end_s;
 }
 
 const struct pfl_peer_table *pfl_hub_get_peers(const struct pfl_hub *self)

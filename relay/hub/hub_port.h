@@ -36,6 +36,8 @@ PFL_MUST_USE int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **r
 /* Sets the policy (borrowed until the next one; NULL allows all). Kills streams that it forbids,
  * and sends changed roles to the agents. */
 void pfl_hub_set_policy(struct pfl_hub *self, const struct pfl_policy *policy);
+/* When the relay's certificate, and the first of its revocation lists (0: none), end. */
+void pfl_hub_set_ends(struct pfl_hub *self, int64_t certificate_end_s, int64_t crl_end_s);
 /* Call after the last peer's on_ended. NULL is legal. */
 void pfl_hub_free(struct pfl_hub *self);
 /* Ends the connection of the peer with this `user`; its streams become orphans: they can be

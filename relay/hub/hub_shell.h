@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "relay/hub/traffic.h"
 #include "relay/policy/audit_log_entry.h"
 
 struct pfl_audit_context;
@@ -38,6 +39,14 @@ struct pfl_hub_report {
     const char *detail;
 };
 
+/* The relay's own figures: relay_state.h. */
+struct pfl_relay_figures {
+    int64_t certificate_end_s; /* UNIX time, of its own certificate */
+    int64_t crl_end_s;         /* of the revocation list that ends first; 0: it has none */
+    uint64_t cpu_ns;           /* of the process, user and system */
+    struct pfl_traffic traffic;
+};
+
 struct pfl_hub_shell {
     uint64_t (*get_now_ms)(void *user); /* of the loop: monotonic */
     int64_t (*get_boot_ns)(void *user); /* CLOCK_BOOTTIME */
@@ -46,6 +55,7 @@ struct pfl_hub_shell {
     struct pfl_h2 *(*get_h2)(void *user, const struct pfl_hub_peer *peer);
     /* pfl_throttle_run for this peer in a few ms. Idempotent until then. */
     void (*pace)(void *user, struct pfl_hub_peer *peer);
+    void (*get_figures)(void *user, struct pfl_relay_figures *ret_figures);
     void (*audit)(void *user, const struct pfl_audit_log_entry *entry);
     void (*report)(void *user, const struct pfl_hub_report *report);
     void *user; /* borrowed */

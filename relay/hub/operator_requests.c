@@ -277,6 +277,9 @@ void pfl_operator_requests_take(struct pfl_operator_requests *self, struct pfl_h
     case PFL_ROUTE_COLLECTORS:
         pfl_collector_list_send(&self->forwarded, &request);
         return;
+    case PFL_ROUTE_RELAY:
+        pfl_relay_state_send(&self->state, &self->forwarded, &request);
+        return;
     case PFL_ROUTE_SCOPE:
         pfl_collector_list_send_scope(&self->forwarded, &request);
         return;
@@ -297,5 +300,7 @@ void pfl_operator_requests_init(struct pfl_operator_requests *self,
     self->streams = streams;
     pfl_forwarded_requests_init(&self->forwarded, streams);
     pfl_host_list_init(&self->hosts, relay, fleet);
+    pfl_relay_state_init(&self->state, self->hosts.relay, self->hosts.fleet,
+                         pfl_peer_table_get_now_ms(self->peers));
     pfl_spool_polls_init(&self->spools, self->peers, &self->forwarded, relay, fleet);
 }

@@ -9,6 +9,7 @@
 
 #include "relay/hub/forwarded_request.h"
 #include "relay/hub/host_list.h"
+#include "relay/hub/relay_state.h"
 #include "relay/hub/spool_polls.h"
 
 struct pfl_operator_requests {
@@ -17,6 +18,7 @@ struct pfl_operator_requests {
     struct pfl_forwarded_requests forwarded;
     struct pfl_host_list hosts;
     struct pfl_spool_polls spools;
+    struct pfl_relay_state state;
 };
 
 /* `streams` is borrowed while there are requests; names are copied. */

@@ -90,6 +90,10 @@ static void spools_and_collectors(void **state)
                      PFL_ROUTE_COLLECTOR);
     assert_int_equal(kind_of("GET", "/v1/spools", true), PFL_ROUTE_SPOOLS);
     assert_int_equal(kind_of("GET", "/v1/collectors", true), PFL_ROUTE_COLLECTORS);
+    assert_int_equal(kind_of("GET", "/v1/relay", true), PFL_ROUTE_RELAY);
+    assert_int_equal(kind_of("PUT", "/v1/relay", true), PFL_ROUTE_METHOD);
+    assert_int_equal(kind_of("GET", "/v1/relay", false), PFL_ROUTE_NONE);
+    assert_int_equal(kind_of("GET", "/v1/relay/x", true), PFL_ROUTE_NONE);
     r = route_of("GET", "/v1/scopes/ann", true);
     assert_int_equal(r.kind, PFL_ROUTE_SCOPE);
     assert_string_equal(r.name, "ann");

@@ -56,6 +56,12 @@ static int64_t get_unix_ns(void *user)
     return 1700000000000000000;
 }
 
+static void get_figures(void *user, struct pfl_relay_figures *ret_figures)
+{
+    (void)user;
+    *ret_figures = world.figures;
+}
+
 static struct world_peer *world_peer_of(const struct pfl_hub_peer *peer)
 {
     return PFL_CONTAINER_OF(peer, struct world_peer, peer);
@@ -600,6 +606,7 @@ void world_open(const char *policy)
                                          .get_unix_ns = get_unix_ns,
                                          .get_h2 = get_h2,
                                          .pace = pace,
+                                         .get_figures = get_figures,
                                          .audit = audit,
                                          .report = report,
                                          .user = &world};

@@ -88,6 +88,7 @@ struct world {
     struct pfl_trigger_passing triggers;
     uint64_t now_ms;
     int64_t boot_ns;
+    struct pfl_relay_figures figures;
     char audited[8192];  /* a line each: action status who host stream bytes method detail */
     char reported[4096]; /* a line each: event who host stream number detail */
     struct world_peer peer[WORLD_PEERS];
