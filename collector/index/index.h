@@ -29,12 +29,15 @@
 #define PFL_INDEX_SEGMENT_BYTES (64u << 10)  /* of a serialized perfleet.Segment */
 #define PFL_INDEX_SCAN_UNITS    (1u << 20)   /* of work in one search: some 0.1 s */
 #define PFL_INDEX_NOTE_WEIGHT   8u           /* so often it counts: in the index, and as JSON */
+#define PFL_INDEX_TRACE_BYTES   8192u        /* a trace counts besides: two files of blocks */
+#define PFL_INDEX_DELETED_BYTES 1024u        /* a deletion counts: its note, and the number */
 #define PFL_INDEX_ORDER_BYTES   (256u << 10) /* of a serialized perfleet.Order */
 #define PFL_INDEX_ROUNDS_BYTES  (16u << 20)  /* of an order's schedule */
 #define PFL_INDEX_LIMIT         1000u        /* rows of a find, where the query has no limit */
 #define PFL_INDEX_LIMIT_MAX     10000u
 #define PFL_INDEX_SCAN_MAX      100000u /* rows that one find looks at */
 #define PFL_INDEX_PATTERNS_MAX  64u     /* of one find */
+#define PFL_INDEX_COVER_MAX     4096u   /* known numbers, and gaps, that a gap may be over */
 #define PFL_INDEX_CURSOR_BYTES  64u
 #define PFL_INDEX_VOID_MS       10000u /* a collector without a beat for so long has no leases */
 #define PFL_INDEX_BEAT_MS       2500u
@@ -107,11 +110,11 @@ struct pfl_index_row {
     uint64_t kind; /* of its run: pfl_index_kind */
 };
 
-/* What a live row counts in sums of bytes: its description takes room, too. statements.c has the
- * same (COUNTED). */
+/* What a live row counts in sums of bytes: its description and its files take room, too.
+ * statements.c has the same (COUNTED). */
 static inline uint64_t pfl_index_row_count_bytes(const struct pfl_index_row *row)
 {
-    return row->bytes + PFL_INDEX_NOTE_WEIGHT * (uint64_t)row->segment.len;
+    return PFL_INDEX_TRACE_BYTES + row->bytes + PFL_INDEX_NOTE_WEIGHT * (uint64_t)row->segment.len;
 }
 
 /* False: no more rows are needed; the call then returns PFL_ECLOSED. */
@@ -200,11 +203,16 @@ PFL_MUST_USE int pfl_index_set_gone(struct pfl_index *self, const char *id, uint
 PFL_MUST_USE int pfl_index_postpone(struct pfl_index *self, const char *id);
 /* Of state TOMBSTONE: they wait for their deletion in the store. */
 PFL_MUST_USE int pfl_index_count_tombstones(struct pfl_index *self, uint64_t *ret_count);
-/* Forgets numbers that are gone or lost, and lines of the audit, of before that moment: at most
- * PFL_INDEX_FORGET_MAX of each, so that no transaction is long. Where `ret_count` is not less than
- * that there may be more. */
+/* Forgets numbers that are gone, lost or only reserved, and lines of the audit, of before that
+ * moment: at most PFL_INDEX_FORGET_MAX of each, so that no transaction is long. Where `ret_count`
+ * is not less than that there may be more. */
 PFL_MUST_USE int pfl_index_forget(struct pfl_index *self, uint64_t before_unix_ns,
                                   uint64_t *ret_count);
+/* Lines of the audit; at most so many, as some may be forgotten already. */
+PFL_MUST_USE int pfl_index_count_deletions(struct pfl_index *self, uint64_t *ret_count);
+/* Forgets the oldest lines of the audit that are more than `max`, and the numbers that are gone of
+ * which they are, likewise. */
+PFL_MUST_USE int pfl_index_forget_above(struct pfl_index *self, uint64_t max, uint64_t *ret_count);
 /* Forgets runs without any segment that did not change since that moment, likewise; hosts and kinds
  * without runs; leases of such hosts, and of collectors that have ended; collectors that ended
  * PFL_INDEX_FORGET_COLLECTORS_MS ago. */

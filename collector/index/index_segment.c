@@ -155,6 +155,7 @@ struct cover {
     uint64_t last;
     uint64_t next; /* the first that is not looked at */
     uint64_t len;
+    unsigned rows;
 };
 
 static bool on_range(void *user, const struct pfl_sql_row *row)
@@ -163,6 +164,7 @@ static bool on_range(void *user, const struct pfl_sql_row *row)
     uint64_t first = pfl_sql_row_int(row, 0);
     uint64_t last = pfl_sql_row_int(row, 1);
 
+    cover->rows++;
     first = first < cover->next ? cover->next : first;
     last = last > cover->last ? cover->last : last;
     if (first <= last) {
@@ -174,14 +176,20 @@ static bool on_range(void *user, const struct pfl_sql_row *row)
 
 static int count_cover(struct pfl_index *self, uint64_t run_id, struct cover *cover)
 {
-    struct pfl_sql_call call = {
-        PFL_SQL_LIST_RANGE,
-        PFL_INDEX_PARAMS(pfl_sql_int(run_id), pfl_sql_int(cover->first), pfl_sql_int(cover->last)),
-        on_range, cover, 0};
+    struct pfl_sql_call call = {PFL_SQL_LIST_RANGE,
+                                PFL_INDEX_PARAMS(pfl_sql_int(run_id), pfl_sql_int(cover->first),
+                                                 pfl_sql_int(cover->last),
+                                                 pfl_sql_int(PFL_INDEX_COVER_MAX)),
+                                on_range, cover, 0};
+    int rc;
 
     cover->next = cover->first;
     cover->len = 0;
-    return pfl_index_run(self, &call);
+    cover->rows = 0;
+    rc = pfl_index_run(self, &call);
+    if (rc == 0 && cover->rows >= PFL_INDEX_COVER_MAX)
+        rc = pfl_index_fail(self, PFL_ELIMIT, "it is over %u numbers that are known", cover->rows);
+    return rc;
 }
 
 /* -- reserve -- */
@@ -245,7 +253,7 @@ static uint64_t end_of(const Perfleet__Segment *segment)
 /* As pfl_index_row_count_bytes, before it is a row. */
 static int64_t count_bytes_of(const Perfleet__Segment *s)
 {
-    return (int64_t)((s->gap == NULL ? s->bytes : 0) +
+    return (int64_t)(PFL_INDEX_TRACE_BYTES + (s->gap == NULL ? s->bytes : 0) +
                      PFL_INDEX_NOTE_WEIGHT * protobuf_c_message_get_packed_size(&s->base));
 }
 
@@ -327,8 +335,8 @@ static int extend_gap(struct pfl_index *self, struct reserve *r)
         return rc;
     counts.in_gaps = (int64_t)(cover.last - cover.first + 1 - cover.len);
     if (r->known.state == PFL_INDEX_LIVE)
-        counts.bytes =
-            count_bytes_of(r->segment) - (int64_t)(PFL_INDEX_NOTE_WEIGHT * r->known.note_len);
+        counts.bytes = count_bytes_of(r->segment) -
+                       (int64_t)(PFL_INDEX_TRACE_BYTES + PFL_INDEX_NOTE_WEIGHT * r->known.note_len);
     call = (struct pfl_sql_call){PFL_SQL_EXTEND_GAP,
                                  PFL_INDEX_PARAMS(pfl_sql_text(r->known.place.id),
                                                   pfl_sql_int(cover.last), pfl_sql_blob(packed),

@@ -51,11 +51,11 @@ static bool on_mask(void *user, const struct pfl_sql_row *row)
 /* Whether the number is in a gap as well. */
 static int find_mask(struct pfl_index *self, const struct moved *moved, struct mask *mask)
 {
-    struct pfl_sql_call call = {PFL_SQL_LIST_RANGE,
-                                PFL_INDEX_PARAMS(pfl_sql_int(moved->run_id),
-                                                 pfl_sql_int(moved->number),
-                                                 pfl_sql_int(moved->number)),
-                                on_mask, mask, 0};
+    struct pfl_sql_call call = {
+        PFL_SQL_LIST_RANGE,
+        PFL_INDEX_PARAMS(pfl_sql_int(moved->run_id), pfl_sql_int(moved->number),
+                         pfl_sql_int(moved->number), pfl_sql_int(PFL_INDEX_COVER_MAX)),
+        on_mask, mask, 0};
 
     mask->number = moved->number;
     return pfl_index_run(self, &call);
@@ -267,6 +267,51 @@ static int forget_steps(struct pfl_index *self, void *arg)
     call.statement = PFL_SQL_FORGET_DELETIONS;
     rc = pfl_index_run(self, &call);
     forget->count += call.changed;
+    return rc;
+}
+
+static bool on_count(void *user, const struct pfl_sql_row *row)
+{
+    *(uint64_t *)user = pfl_sql_row_int(row, 0);
+    return true;
+}
+
+int pfl_index_count_deletions(struct pfl_index *self, uint64_t *ret_count)
+{
+    struct pfl_sql_call call = {
+        .statement = PFL_SQL_COUNT_DELETIONS, .on_row = on_count, .user = ret_count};
+
+    return pfl_index_run(self, &call);
+}
+
+struct forget_above {
+    uint64_t max;
+    uint64_t count;
+};
+
+static int forget_above_steps(struct pfl_index *self, void *arg)
+{
+    struct forget_above *forget = arg;
+    struct pfl_sql_call call = {
+        PFL_SQL_FORGET_GONE_ABOVE,
+        PFL_INDEX_PARAMS(pfl_sql_int(forget->max), pfl_sql_int(PFL_INDEX_FORGET_MAX)), NULL, NULL,
+        0};
+    int rc = pfl_index_run(self, &call);
+
+    if (rc != 0)
+        return rc;
+    call.statement = PFL_SQL_FORGET_DELETIONS_ABOVE;
+    rc = pfl_index_run(self, &call);
+    forget->count = call.changed;
+    return rc;
+}
+
+int pfl_index_forget_above(struct pfl_index *self, uint64_t max, uint64_t *ret_count)
+{
+    struct forget_above forget = {.max = max};
+    int rc = pfl_index_transact(self, forget_above_steps, &forget);
+
+    *ret_count = forget.count;
     return rc;
 }
 

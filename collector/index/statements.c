@@ -81,15 +81,18 @@ static const char version_3[] =
     "CREATE TABLE clock(id BIGINT PRIMARY KEY, unix_ns BIGINT NOT NULL);";
 
 /* What a segment counts in the sums of its run and its host: pfl_index_row_count_bytes. */
-#define COUNTED "(bytes + 8 * COALESCE(LENGTH(definition), 0))"
+#define COUNTED "(8192 + bytes + 8 * COALESCE(LENGTH(definition), 0))"
 
-static const char version_4[] =
-    "UPDATE run SET bytes ="
-    " COALESCE((SELECT SUM" COUNTED " FROM segment WHERE run_id = run.id AND state = 1), 0);"
-    "UPDATE host SET bytes ="
-    " COALESCE((SELECT SUM(run.bytes) FROM run WHERE run.host_id = host.id), 0);";
+#define COUNT_ALL                                                                                  \
+    "UPDATE run SET bytes ="                                                                       \
+    " COALESCE((SELECT SUM" COUNTED " FROM segment WHERE run_id = run.id AND state = 1), 0);"      \
+    "UPDATE host SET bytes ="                                                                      \
+    " COALESCE((SELECT SUM(run.bytes) FROM run WHERE run.host_id = host.id), 0);"
 
-static const char *const steps[] = {version_1, version_2, version_3, version_4};
+static const char version_4[] = COUNT_ALL; /* descriptions count */
+static const char version_5[] = COUNT_ALL; /* files count */
+
+static const char *const steps[] = {version_1, version_2, version_3, version_4, version_5};
 
 #define ROW                                                                                        \
     "SELECT s.id, s.object_key, h.name, r.orderer, r.order_name, r.incarnation, s.state,"          \
@@ -136,6 +139,9 @@ static const char *const steps[] = {version_1, version_2, version_3, version_4};
 #define RUN                                                                                        \
     "SELECT h.name, r.incarnation, r.orderer, r.order_name, r.last, r.stored, r.in_gaps,"          \
     " r.removed, r.bytes FROM host h JOIN run r ON r.host_id = h.id WHERE "
+/* The oldest notes of deletions that are more than $1, at most $2. */
+#define ABOVE_MAX                                                                                  \
+    "SELECT id FROM deletion WHERE id <= (SELECT MAX(id) FROM deletion) - $1 ORDER BY id LIMIT $2"
 #define IS_UNUSED_HOST                                                                             \
     "bytes = 0 AND gaps = 0 AND NOT EXISTS (SELECT 1 FROM run WHERE host_id = host.id)"
 #define VOID_OR_OWN                                                                                \
@@ -184,13 +190,14 @@ static const char *const statements[PFL_STATEMENTS] = {
                           " WHERE id = $1",
     [PFL_SQL_EXTEND_GAP] = "UPDATE segment SET last = $2, definition = $3, end_ns = $4, bytes = 0"
                            " WHERE id = $1",
-    /* Numbers of a run from $2 to $3 that are stored, were stored, or are in a gap. */
+    /* Numbers of a run from $2 to $3 that are stored, were stored, or are in a gap; at most $4 of
+     * each. Gaps of a host that does not lie do not overlap: the first ones are those. */
     [PFL_SQL_LIST_RANGE] =
-        "SELECT number, last FROM segment WHERE run_id = $1 AND number BETWEEN $2 AND $3"
-        " AND state NOT IN (0, 4) UNION SELECT number, last FROM segment WHERE run_id = $1 AND "
-        "is_gap = 1 "
-        "AND last >= $2"
-        " AND number <= $3 ORDER BY number, last",
+        "SELECT number, last FROM (SELECT number, last FROM segment WHERE run_id = $1"
+        " AND number BETWEEN $2 AND $3 AND state NOT IN (0, 4) ORDER BY number LIMIT $4) AS stored"
+        " UNION SELECT number, last FROM (SELECT number, last FROM segment WHERE run_id = $1"
+        " AND is_gap = 1 AND last >= $2 ORDER BY last LIMIT $4) AS gaps WHERE number <= $3"
+        " ORDER BY number, last",
     [PFL_SQL_SET_LIVE] = "UPDATE segment SET state = 1, stored_ns = $2, changed_ns = $2"
                          " WHERE id = $1 AND state = 0 RETURNING run_id, host_id, number, " COUNTED,
     [PFL_SQL_DROP] = "DELETE FROM segment WHERE id = $1 AND state = 0",
@@ -210,12 +217,17 @@ static const char *const statements[PFL_STATEMENTS] = {
                          " WHERE id = $1 AND state = 2",
     /* The state again: another collector may find a lost one meanwhile. */
     [PFL_SQL_FORGET] =
-        "DELETE FROM segment WHERE id IN (SELECT id FROM segment WHERE state IN (3, 4)"
-        " AND state <> 1 AND changed_ns < $1 LIMIT $2) AND state IN (3, 4)",
+        "DELETE FROM segment WHERE id IN (SELECT id FROM segment WHERE state IN (0, 3, 4)"
+        " AND state <> 1 AND changed_ns < $1 LIMIT $2) AND state IN (0, 3, 4)",
     [PFL_SQL_ADD_DELETION] =
         "INSERT INTO deletion(at_ns, segment_id, host, orderer, order_name, number, bytes, who,"
         " reason) SELECT $2, $1, h.name, r.orderer, r.order_name, s.number, s.bytes, $3, $4" FROM
         "WHERE s.id = $1",
+    [PFL_SQL_COUNT_DELETIONS] = "SELECT COALESCE((SELECT MAX(id) FROM deletion) + 1 -"
+                                " (SELECT MIN(id) FROM deletion), 0)",
+    [PFL_SQL_FORGET_GONE_ABOVE] = "DELETE FROM segment WHERE state = 3 AND state <> 1 AND id IN"
+                                  " (SELECT segment_id FROM deletion WHERE id IN (" ABOVE_MAX "))",
+    [PFL_SQL_FORGET_DELETIONS_ABOVE] = "DELETE FROM deletion WHERE id IN (" ABOVE_MAX ")",
     [PFL_SQL_FORGET_DELETIONS] = "DELETE FROM deletion WHERE id IN"
                                  " (SELECT id FROM deletion WHERE at_ns < $1 LIMIT $2)",
     [PFL_SQL_LIST_DELETIONS] = "SELECT at_ns, segment_id, host, orderer, order_name, number, bytes,"

@@ -104,8 +104,8 @@ static int call_store(struct slot *s)
 
 static bool is_of_index(enum pfl_visit_step step)
 {
-    return step == PFL_VISIT_RESERVE || step == PFL_VISIT_SET_LIVE || step == PFL_VISIT_LEASE ||
-           step == PFL_VISIT_GIVE_LEASE;
+    return step == PFL_VISIT_RESERVE || step == PFL_VISIT_SET_LIVE || step == PFL_VISIT_DROP ||
+           step == PFL_VISIT_LEASE || step == PFL_VISIT_GIVE_LEASE;
 }
 
 static int call_index(struct slot *s)
@@ -120,6 +120,8 @@ static int call_index(struct slot *s)
         return pfl_index_give_lease(index, lease);
     if (s->step == PFL_VISIT_SET_LIVE)
         return pfl_index_set_live(index, s->place.id, s->stored_unix_ns);
+    if (s->step == PFL_VISIT_DROP)
+        return pfl_index_drop(index, s->place.id);
     return pfl_reservation_make(index, &s->segment, s->stored_unix_ns, &s->place, &s->reserved);
 }
 

@@ -8,8 +8,9 @@
  * are listed before the others, newest first.
  *
  * Failures: a lost stream is opened again, and the read continues where it ended. A segment that
- * cannot be taken is left at the host and counted. An index or a store that fails ends the visit:
- * the host waits. Ownership: the visit owns the last list. Limits: those of the header.
+ * cannot be taken is left at the host and counted, and its reservation dropped. An index or a store
+ * that fails ends the visit: the host waits. Ownership: the visit owns the last list. Limits: those
+ * of the header.
  */
 #include "collector/pull/visit.h"
 
@@ -30,6 +31,7 @@ struct pfl_visit {
     bool is_busy;
     bool has_stream;
     bool has_object;
+    bool has_reservation;
     bool has_lease;
     bool is_reading; /* the last READ has more to give */
     bool is_stopped;
@@ -182,14 +184,22 @@ static void pass(struct pfl_visit *v)
     advance(v);
 }
 
+/* Gives back what was prepared for the current one; then passes. */
+static void give_up(struct pfl_visit *v)
+{
+    if (v->has_object)
+        v->step = PFL_VISIT_ABORT;
+    else if (v->has_reservation)
+        v->step = PFL_VISIT_DROP;
+    else
+        pass(v);
+}
+
 /* Leaves the current one at the host. */
 static void skip(struct pfl_visit *v, enum pfl_visit_left why)
 {
     leave(v, why);
-    if (v->has_object)
-        v->step = PFL_VISIT_ABORT; /* then passes */
-    else
-        pass(v);
+    give_up(v);
 }
 
 static bool needs_stream(enum pfl_visit_step step)
@@ -251,6 +261,7 @@ static void on_live(struct pfl_visit *v)
 {
     const Perfleet__Segment *segment = pfl_visit_get_segment(v);
 
+    v->has_reservation = false;
     v->figures.stored += segment->gap == NULL;
     v->figures.stored_bytes += segment->bytes;
     v->figures.gaps += segment->gap != NULL;
@@ -262,6 +273,16 @@ static void on_abort(struct pfl_visit *v)
     v->has_object = false;
     if (v->is_ending)
         step_to_end(v);
+    else
+        give_up(v);
+}
+
+/* The numbers that a host has announced, and of which nothing came, are no rows of the index. */
+static void on_drop(struct pfl_visit *v, int rc)
+{
+    v->has_reservation = false;
+    if (rc != 0)
+        end(v, PFL_VISIT_STUCK);
     else
         pass(v);
 }
@@ -287,6 +308,8 @@ void pfl_visit_on_done(struct pfl_visit *self, int rc)
         on_commit(self, rc);
     } else if (self->step == PFL_VISIT_ABORT) {
         on_abort(self);
+    } else if (self->step == PFL_VISIT_DROP) {
+        on_drop(self, rc);
     } else if (self->step == PFL_VISIT_GIVE_LEASE) {
         self->step = PFL_VISIT_END; /* what was not given back ends by itself */
     } else if (rc != 0) {
@@ -360,6 +383,7 @@ void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve
         skip(self, PFL_VISIT_LEFT_BUSY);
     else
         self->step = PFL_VISIT_BEGIN;
+    self->has_reservation = self->step == PFL_VISIT_BEGIN;
 }
 
 /* The host does not keep to the protocol: the next request has another stream. */
@@ -406,10 +430,12 @@ void pfl_visit_on_status(struct pfl_visit *self, uint32_t status)
         return;
     }
     self->is_reading = false;
-    if (status == STATUS_NOT_FOUND) /* its quota was faster, and left a gap */
-        self->step = PFL_VISIT_ABORT;
-    else
+    if (status == STATUS_NOT_FOUND) { /* its quota was faster, and left a gap */
+        self->left_len++;
+        give_up(self);
+    } else {
         skip(self, PFL_VISIT_LEFT_REFUSED);
+    }
 }
 
 void pfl_visit_on_lost(struct pfl_visit *self)

@@ -44,6 +44,7 @@ enum pfl_visit_step {
     PFL_VISIT_SET_LIVE,  /* in the index */
     PFL_VISIT_RELEASE,   /* ask the host to remove it */
     PFL_VISIT_ABORT,     /* the object */
+    PFL_VISIT_DROP,      /* the reservation, of which nothing came */
     PFL_VISIT_LEASE,     /* take the host's lease: pfl_visit_on_lease */
     PFL_VISIT_GIVE_LEASE,
     PFL_VISIT_END, /* pfl_visit_get_end; free it */
@@ -87,8 +88,8 @@ enum pfl_visit_step pfl_visit_take(struct pfl_visit *self);
 
 /* ---- what came of it; none of these calls out ---- */
 
-/* Of BEGIN, WRITE, COMMIT, DESCRIBE, SET_LIVE, ABORT, GIVE_LEASE, and of CONNECT. `rc`: 0 or a
- * pfl_err. COMMIT: PFL_EPARSE, the bytes were others. */
+/* Of BEGIN, WRITE, COMMIT, DESCRIBE, SET_LIVE, ABORT, DROP, GIVE_LEASE, and of CONNECT. `rc`: 0 or
+ * a pfl_err. COMMIT: PFL_EPARSE, the bytes were others. */
 void pfl_visit_on_done(struct pfl_visit *self, int rc);
 /* Of LEASE. */
 void pfl_visit_on_lease(struct pfl_visit *self, int rc, bool is_held);

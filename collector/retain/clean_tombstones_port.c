@@ -3,9 +3,9 @@
  * Cleaning: tombstones.
  *
  * Happy path: list them (index), delete the description, then the object (store, in parts), note
- * them as gone (index); then forget what was gone long ago. Failures: an object that cannot be
- * deleted is reported, and its tombstone put behind the others. Owns nothing. Limits: BURY_PAGE at
- * a time.
+ * them as gone (index); then forget what was gone long ago, or is more than the notes may be.
+ * Failures: an object that cannot be deleted is reported, and its tombstone put behind the others.
+ * Owns nothing. Limits: BURY_PAGE at a time.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -119,11 +119,15 @@ void pfl_clean_note_tombstones(struct pfl_clean *self)
 void pfl_clean_forget(struct pfl_clean *self)
 {
     uint64_t now = self->now_unix_ns;
+    uint64_t max = pfl_retention_get_notes_max(self->retention);
+    uint64_t above = 0;
     uint64_t count = 0;
     uint64_t runs = 0;
     int rc = 0;
 
-    if (self->cycles % PFL_CLEAN_SWEEP_EVERY == 0) {
+    if (max != UINT64_MAX)
+        rc = pfl_index_forget_above(self->conf.index, max, &above);
+    if (rc == 0 && self->cycles % PFL_CLEAN_SWEEP_EVERY == 0) {
         rc = pfl_index_forget(self->conf.index,
                               now > PFL_CLEAN_FORGET_NS ? now - PFL_CLEAN_FORGET_NS : 0, &count);
         if (rc == 0)
@@ -134,7 +138,8 @@ void pfl_clean_forget(struct pfl_clean *self)
         pfl_clean_give_up_index(self);
         return;
     }
-    if (count >= PFL_INDEX_FORGET_MAX || runs >= PFL_INDEX_FORGET_MAX)
+    if (above >= PFL_INDEX_FORGET_MAX || count >= PFL_INDEX_FORGET_MAX ||
+        runs >= PFL_INDEX_FORGET_MAX)
         return; /* again: others have the index in between */
     self->cycles++;
     self->phase = PFL_CLEAN_PHASE_LIVE_LIST;

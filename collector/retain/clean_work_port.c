@@ -212,10 +212,14 @@ static int ask_oldest(struct pfl_clean *self)
 static int list(struct pfl_clean *self, enum pfl_retention_step step)
 {
     struct pfl_index_use_query query;
+    uint64_t notes = 0;
     int rc;
 
     if (step == PFL_RETENTION_KINDS) {
-        rc = pfl_index_list_kinds(self->conf.index, on_kind, self->retention);
+        rc = pfl_index_count_deletions(self->conf.index, &notes);
+        pfl_retention_set_notes(self->retention, notes);
+        if (rc == 0)
+            rc = pfl_index_list_kinds(self->conf.index, on_kind, self->retention);
     } else {
         pfl_retention_get_use(self->retention, &query);
         rc = step == PFL_RETENTION_HOSTS

@@ -50,6 +50,7 @@ struct pfl_retention {
     bool is_in_group;
     bool is_triggered; /* what a trigger made has its turn */
     uint64_t needed;   /* bytes or traces that are still to go */
+    uint64_t notes;    /* bytes of notes of deletions */
     size_t asked;      /* the kind that OLDEST is about */
     struct pfl_retention_victim victim;
     size_t victim_kind;
@@ -101,7 +102,7 @@ void pfl_retention_begin(struct pfl_retention *self, uint64_t now_unix_ns)
     self->is_in_group = self->is_triggered = self->has_uses = false;
     self->deleted = 0;
     self->is_cut = false;
-    self->figures.live_bytes = self->figures.live_traces = 0;
+    self->figures.live_bytes = self->figures.live_traces = self->notes = 0;
     memset(self->over, 0, sizeof(self->over));
 }
 
@@ -128,6 +129,24 @@ bool pfl_retention_add_kind(struct pfl_retention *self, const struct pfl_index_k
     self->figures.live_traces += kind->traces;
     self->len++;
     return true;
+}
+
+uint64_t pfl_retention_get_notes_max(const struct pfl_retention *self)
+{
+    uint64_t max = self->rules.bytes / PFL_RETENTION_NOTES / PFL_INDEX_DELETED_BYTES;
+
+    if (self->rules.bytes == 0)
+        return UINT64_MAX;
+    return max > PFL_RETENTION_NOTES_MIN ? max : PFL_RETENTION_NOTES_MIN;
+}
+
+void pfl_retention_set_notes(struct pfl_retention *self, uint64_t notes)
+{
+    uint64_t max = self->rules.bytes / PFL_RETENTION_NOTES;
+
+    self->notes = max;
+    if (notes < max / PFL_INDEX_DELETED_BYTES)
+        self->notes = notes * PFL_INDEX_DELETED_BYTES;
 }
 
 bool pfl_retention_add_use(struct pfl_retention *self, const struct pfl_index_use *use)
@@ -193,7 +212,7 @@ static uint64_t get_age(const struct pfl_retention *self)
 
 static uint64_t sum_bytes(const struct pfl_retention *self)
 {
-    uint64_t sum = 0;
+    uint64_t sum = self->stage == PFL_RETENTION_ALL_BYTES ? self->notes : 0;
 
     for (size_t i = self->at; i < self->end; i++)
         sum += self->kinds[i].bytes;

@@ -18,6 +18,8 @@
 #define PFL_RETENTION_PAGE      64u  /* hosts or triggers of a list */
 #define PFL_RETENTION_PASS_MAX  256u /* traces that a pass deletes; another one follows */
 #define PFL_RETENTION_WHY_BYTES 160u
+#define PFL_RETENTION_NOTES     4u /* a quarter of the bytes of all is for notes of deletions */
+#define PFL_RETENTION_NOTES_MIN 10000u
 
 enum pfl_retention_step {
     PFL_RETENTION_KINDS,    /* add each kind, then on_listed */
@@ -50,6 +52,10 @@ void pfl_retention_begin(struct pfl_retention *self, uint64_t now_unix_ns);
 /* The step that is to be done now; the same again until its result came. */
 enum pfl_retention_step pfl_retention_get_step(const struct pfl_retention *self);
 
+/* How many notes of deletions there may be; UINT64_MAX: no bound. */
+uint64_t pfl_retention_get_notes_max(const struct pfl_retention *self);
+/* How many there are: they count among the bytes of all. With the kinds, before on_listed. */
+void pfl_retention_set_notes(struct pfl_retention *self, uint64_t notes);
 /* False: no more are taken. */
 bool pfl_retention_add_kind(struct pfl_retention *self, const struct pfl_index_kind *kind);
 bool pfl_retention_add_use(struct pfl_retention *self, const struct pfl_index_use *use);

@@ -36,6 +36,8 @@
 #define INCOMING    ".incoming"
 #define BATCH       128u
 #define READ_BYTES  (64u << 10)
+#define LEFT_BYTES  (64u << 20) /* of the disk for others, and no more than its LEFT_PART */
+#define LEFT_PART   16u
 #define FOLDER_MODE 0750
 #define FILE_MODE   0640
 #define PUT_TRIES   4u /* the folder was removed meanwhile, with its last object */
@@ -174,16 +176,22 @@ static void put_abort(struct pfl_store_put *base)
 }
 
 /* fallocate of more than there is takes all of it before it fails, and others have none meanwhile.
- */
+ * The last part of the disk is the index's: without room it can note no deletion. */
 static int reserve_room(int fd, uint64_t bytes)
 {
     struct statvfs fs;
+    uint64_t left;
 
     if (bytes == 0)
         return 0;
-    if (fstatvfs(fd, &fs) == 0 && fs.f_frsize != 0 && bytes / fs.f_frsize >= fs.f_bavail) {
-        errno = ENOSPC;
-        return -1;
+    if (fstatvfs(fd, &fs) == 0 && fs.f_frsize != 0) {
+        left = LEFT_BYTES / fs.f_frsize;
+        if (left > fs.f_blocks / LEFT_PART)
+            left = fs.f_blocks / LEFT_PART;
+        if (bytes / fs.f_frsize + left >= fs.f_bavail) {
+            errno = ENOSPC;
+            return -1;
+        }
     }
     return fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
 }

@@ -278,6 +278,7 @@ class Spool:
 
     def __init__(self, peer):
         self.peer, self.bytes = peer, {}
+        self.message = b""  # the last request, serialized
 
     def read(self):
         """The next request as (stream, id, the number of its field), or None."""
@@ -293,6 +294,7 @@ class Spool:
             self.bytes[got[2]] = held
             return None
         self.bytes[got[2]] = held[size:]
+        self.message = held[4:size]
         at, number, shift = 5, 0, 0
         while True:
             number, shift, at = number | (held[at] & 127) << shift, shift + 7, at + 1

@@ -244,8 +244,8 @@ static void a_segment_is_reserved_once_and_then_live(void **state)
     assert_string_equal(again.id, first.id);
     assert_int_equal(find(&(Perfleet__TraceQuery)PERFLEET__TRACE_QUERY__INIT).len, 1);
     assert_run(1, 1, 0, 0, 0);
-    assert_int_equal(get_run().bytes,
-                     1000 + 8 * protobuf_c_message_get_packed_size(&m.segment.base));
+    assert_int_equal(get_run().bytes, PFL_INDEX_TRACE_BYTES + 1000 +
+                                          8 * protobuf_c_message_get_packed_size(&m.segment.base));
 }
 
 static void other_bytes_under_a_number_are_a_conflict(void **state)
@@ -851,6 +851,8 @@ int index_cases_run(const struct index_cases_engine *of)
         CASE(a_lost_trace_is_a_hole_until_it_is_found),
         CASE(a_host_has_bounds_in_the_index),
         CASE(descriptions_count_as_bytes),
+        CASE(a_gap_over_many_known_numbers_is_refused),
+        CASE(the_oldest_deletions_are_forgotten_above_a_number),
         CASE(runs_of_which_nothing_is_left_are_forgotten),
         CASE(a_transaction_forgets_a_bounded_number),
         CASE(leases_that_nobody_holds_are_forgotten),

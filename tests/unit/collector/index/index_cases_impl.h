@@ -23,6 +23,8 @@ void runs_come_in_pages_while_others_come_and_go(void **state);
 void a_lost_trace_is_a_hole_until_it_is_found(void **state);
 void a_host_has_bounds_in_the_index(void **state);
 void descriptions_count_as_bytes(void **state);
+void a_gap_over_many_known_numbers_is_refused(void **state);
+void the_oldest_deletions_are_forgotten_above_a_number(void **state);
 void runs_of_which_nothing_is_left_are_forgotten(void **state);
 void a_transaction_forgets_a_bounded_number(void **state);
 void leases_that_nobody_holds_are_forgotten(void **state);

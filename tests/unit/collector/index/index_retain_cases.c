@@ -54,7 +54,8 @@ static Perfleet__Segment *make(const struct what *what)
 
 static uint64_t count_bytes(const struct what *what)
 {
-    return what->bytes + 8 * protobuf_c_message_get_packed_size(&make(what)->base);
+    return PFL_INDEX_TRACE_BYTES + what->bytes +
+           8 * protobuf_c_message_get_packed_size(&make(what)->base);
 }
 
 static const char *put(const struct what *what)
@@ -372,8 +373,10 @@ void descriptions_count_as_bytes(void **state)
 
         segment->gap = &gap;
         assert_int_equal(pfl_index_reserve(index_cases_get(), segment, T0, &place, &result), 0);
-        assert_int_equal(get_run().bytes, 8 * protobuf_c_message_get_packed_size(&segment->base) +
-                                              count_bytes(&empty));
+        assert_int_equal(get_run().bytes,
+                         PFL_INDEX_TRACE_BYTES +
+                             8 * protobuf_c_message_get_packed_size(&segment->base) +
+                             count_bytes(&empty));
     }
     assert_int_equal(pfl_index_tombstone(index_cases_get(), place.id, &why), 0);
     assert_int_equal(get_run().bytes, count_bytes(&empty));
@@ -406,7 +409,8 @@ void a_host_has_bounds_in_the_index(void **state)
         if (i < PFL_INDEX_OWN_KINDS_MAX)
             continue;
         assert_int_equal(pfl_index_set_live(index_cases_get(), place.id, T0), 0);
-        expected += segment->bytes + 8 * protobuf_c_message_get_packed_size(&segment->base);
+        expected += PFL_INDEX_TRACE_BYTES + segment->bytes +
+                    8 * protobuf_c_message_get_packed_size(&segment->base);
     }
     kinds = list_kinds();
     assert_int_equal(kinds.len, 1);
@@ -414,6 +418,36 @@ void a_host_has_bounds_in_the_index(void **state)
     for (unsigned i = 0; i < kinds.len; i++)
         sum += kinds.bytes[i];
     assert_int_equal(sum, expected);
+}
+
+/* Notes of deletions have a bound, too, and the number that a note is of goes with it. */
+void the_oldest_deletions_are_forgotten_above_a_number(void **state)
+{
+    char forgotten[PFL_INDEX_ID_BYTES];
+    char noted[PFL_INDEX_ID_BYTES];
+    uint64_t count = 9;
+
+    (void)state;
+    assert_int_equal(pfl_index_count_deletions(index_cases_get(), &count), 0);
+    assert_int_equal(count, 0);
+    for (uint32_t i = 1; i <= 5; i++) {
+        const struct pfl_index_deletion why = {.who = "me", .reason = "r", .now_unix_ns = T0 + i};
+        const char *id = put(&(struct what){"a", "cpu", NULL, NULL, i, 1, T0});
+
+        assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), 0);
+        assert_int_equal(pfl_index_set_gone(index_cases_get(), id, T0 + i), 0);
+        (void)snprintf(i == 1 ? forgotten : noted, PFL_INDEX_ID_BYTES, "%s", id);
+    }
+    assert_int_equal(pfl_index_count_deletions(index_cases_get(), &count), 0);
+    assert_int_equal(count, 5);
+    assert_int_equal(pfl_index_forget_above(index_cases_get(), 5, &count), 0);
+    assert_int_equal(count, 0);
+    assert_int_equal(pfl_index_forget_above(index_cases_get(), 2, &count), 0);
+    assert_int_equal(count, 3);
+    assert_int_equal(pfl_index_count_deletions(index_cases_get(), &count), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(pfl_index_get(index_cases_get(), forgotten, on_row, forgotten), PFL_ENOENT);
+    assert_int_equal(pfl_index_get(index_cases_get(), noted, on_row, noted), 0);
 }
 
 void runs_of_which_nothing_is_left_are_forgotten(void **state)
@@ -458,6 +492,38 @@ static uint64_t forget(int (*forget_some)(struct pfl_index *, uint64_t, uint64_t
 
     assert_int_equal(forget_some(index_cases_get(), T0, &count), 0);
     return count;
+}
+
+#define KNOWN "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 5001) "
+
+/* One that a host makes up may be over millions: what the index looks at for it is bounded. */
+void a_gap_over_many_known_numbers_is_refused(void **state)
+{
+    const struct what what = {"a", "cpu", NULL, NULL, 1, 0, T0};
+    Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
+    Perfleet__Segment *segment = make(&what);
+    struct pfl_index_place place = {.id = "01JG", .key = ""};
+    enum pfl_index_reserve result;
+
+    (void)state;
+    script("INSERT INTO host(id, name) VALUES(100000, 'a');"
+           "INSERT INTO run(id, host_id, orderer, order_name, incarnation, kind_id)"
+           " VALUES(100000, 100000, 'me', 'cpu', 'run', 1)");
+    script(KNOWN "INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state,"
+                 " begin_ns, end_ns, bytes, object_key, collector, generation, changed_ns,"
+                 " stored_ns) SELECT 'k' || i, 100000, 100000, i, i, 0, 0, 3, 0, 0, 0, '', 'c', 1,"
+                 " 0, 0 FROM n");
+    segment->orderer = (char *)(uintptr_t) "me";
+    segment->incarnation = (char *)(uintptr_t) "run";
+    segment->gap = &gap;
+    gap.has_last = 1;
+    gap.last = UINT32_MAX;
+    assert_int_equal(pfl_index_reserve(index_cases_get(), segment, T0, &place, &result),
+                     PFL_ELIMIT);
+    assert_non_null(strstr(pfl_index_get_error(index_cases_get()), "numbers that are known"));
+    gap.last = PFL_INDEX_COVER_MAX; /* one less is known of these */
+    assert_int_equal(pfl_index_reserve(index_cases_get(), segment, T0, &place, &result), 0);
+    assert_int_equal(get_run().in_gaps, 1);
 }
 
 /* What a fleet leaves behind after a purge: one transaction for all of it stalls the collectors. */

@@ -86,7 +86,7 @@ static void a_newer_schema_is_refused_in_words(void **state)
     index = NULL;
     assert_int_equal(open_with(true, why, &index), PFL_ENEWER);
     assert_string_equal(why,
-                        "the index has version 7, and this program knows versions up to 4: use "
+                        "the index has version 7, and this program knows versions up to 5: use "
                         "the newer program");
     assert_null(index);
 }
@@ -116,7 +116,7 @@ static bool on_kind(void *user, const struct pfl_index_kind *kind)
     if (kind->traces != 0) {
         assert_string_equal(kind->class_name, "default");
         assert_string_equal(kind->order, "cpu");
-        assert_int_equal(kind->bytes, 10);
+        assert_int_equal(kind->bytes, PFL_INDEX_TRACE_BYTES + 10);
         *(uint64_t *)user = kind->id;
     }
     return true;

@@ -44,6 +44,8 @@ struct world {
     int fail_rc;
     bool sends_too_much;
     bool sends_nothing;
+    uint32_t read_status; /* of each READ */
+    bool has_reservation;
     bool is_leased; /* by another collector */
     bool has_lease;
     bool has_object;
@@ -161,6 +163,10 @@ static void read_on(struct world *w, bool is_new)
         pfl_visit_on_lost(w->visit);
         return;
     }
+    if (w->read_status != 0) {
+        pfl_visit_on_status(w->visit, w->read_status);
+        return;
+    }
     w->data_len = w->sends_nothing ? 0 : left < PIECE ? left : PIECE;
     pfl_visit_on_data(w->visit, pfl_span_of(bytes, w->data_len),
                       w->sends_too_much || left > w->data_len);
@@ -190,7 +196,11 @@ static int do_engine(struct world *w, enum pfl_visit_step step)
         w->written += w->data_len;
     } else if (step == PFL_VISIT_SET_LIVE) {
         make_live(w);
+    } else if (step == PFL_VISIT_DROP) {
+        assert_true(w->has_reservation && !w->has_object);
     }
+    if (step == PFL_VISIT_SET_LIVE || step == PFL_VISIT_DROP)
+        w->has_reservation = false;
     if (step == PFL_VISIT_COMMIT || step == PFL_VISIT_ABORT)
         w->has_object = false;
     return 0;
@@ -238,6 +248,9 @@ static int run_step(struct world *w, enum pfl_visit_step step)
             return rc;
         pfl_visit_on_list(w->visit, reply);
     } else if (step == PFL_VISIT_RESERVE) {
+        assert_false(w->has_reservation);
+        w->has_reservation = w->fail != step && get_current(w)->gap_last == 0 &&
+                             get_current(w)->reserve == PFL_VISIT_RESERVED;
         pfl_visit_on_reserve(w->visit, w->fail == step ? w->fail_rc : 0, get_current(w)->reserve);
     } else if (step == PFL_VISIT_READ || step == PFL_VISIT_READ_MORE) {
         read_on(w, step == PFL_VISIT_READ);
@@ -255,7 +268,7 @@ static int run_step(struct world *w, enum pfl_visit_step step)
 /* -1: until its end. */
 static int run(struct world *w, const struct pfl_visit_conf *conf, enum pfl_visit_end *ret_end)
 {
-    static const char letters[] = ".clvbrmwCdLRAHGE";
+    static const char letters[] = ".clvbrmwCdLRADHGE";
     enum pfl_visit_step step;
     int rc = pfl_visit_new(conf, &w->visit);
 
@@ -398,6 +411,7 @@ static void other_bytes_than_promised_are_left_at_the_host(void **state)
     assert_string_equal(left.why, "corrupt");
     assert_int_equal(left.number, 1);
     assert_string_equal(left.order, "web");
+    assert_false(w.has_reservation);
     pfl_visit_take_left(w.visit, &left);
     assert_null(left.why);
     assert_int_equal(count_released(&w) + w.live_len, 0);
@@ -409,6 +423,32 @@ static void other_bytes_than_promised_are_left_at_the_host(void **state)
         assert_int_equal(count_released(&w) + w.live_len, 0);
         end_world(&w);
     }
+}
+
+/* A host may announce what it never gives: the index has no row of it then. */
+static void what_a_host_does_not_give_leaves_no_reservation(void **state)
+{
+    static struct world w;
+
+    (void)state;
+    w = (struct world){.read_status = 404};
+    add(&w, (struct item){.number = 1, .bytes = 250});
+    add(&w, (struct item){.number = 2, .bytes = 250});
+    assert_int_equal(visit(&w), PFL_VISIT_DRAINED); /* the next list has gaps in their places */
+    assert_string_equal(w.trail, "clvbrADvbrAD");
+    assert_false(w.has_reservation);
+    assert_int_equal(count_released(&w) + w.live_len, 0);
+    end_world(&w);
+    w = (struct world){.read_status = 503};
+    add(&w, (struct item){.number = 1, .bytes = 250});
+    assert_int_equal(visit(&w), PFL_VISIT_STUCK);
+    assert_string_equal(w.trail, "clvbrAD");
+    assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_REFUSED], 1);
+    end_world(&w);
+    w = (struct world){.read_status = 404, .fail = PFL_VISIT_DROP, .fail_rc = PFL_EIO};
+    add(&w, (struct item){.number = 1, .bytes = 250});
+    assert_int_equal(visit(&w), PFL_VISIT_STUCK);
+    end_world(&w);
 }
 
 static void conflicts_and_those_of_other_collectors_are_left_and_others_taken(void **state)
@@ -644,6 +684,7 @@ int main(void)
         cmocka_unit_test(losses_with_progress_between_them_do_not_end_the_visit),
         cmocka_unit_test(a_host_that_cannot_be_reached_ends_the_visit),
         cmocka_unit_test(other_bytes_than_promised_are_left_at_the_host),
+        cmocka_unit_test(what_a_host_does_not_give_leaves_no_reservation),
         cmocka_unit_test(conflicts_and_those_of_other_collectors_are_left_and_others_taken),
         cmocka_unit_test(a_shared_host_is_leased_for_the_visit),
         cmocka_unit_test(a_failing_engine_ends_the_visit_without_an_object),

@@ -18,12 +18,13 @@
 #include "base/mem.h"
 #include "tests/support/sweep.h"
 
-#define TRACES   200u
-#define KINDS    5u
-#define HOSTS    3u
-#define TRIGGERS 3u
-#define ROUNDS   400u
-#define NOW      UINT64_C(1000000)
+#define TRACES      200u
+#define KINDS       5u
+#define HOSTS       3u
+#define TRIGGERS    3u
+#define ROUNDS      400u
+#define NOW         UINT64_C(1000000)
+#define TRACE_BYTES ((uint64_t)PFL_INDEX_TRACE_BYTES)
 
 static const char *const classes[KINDS] = {"crash", "crash", "default", "default", "other"};
 static const char *const triggers[TRIGGERS] = {"", "oom", "slow"};
@@ -137,8 +138,6 @@ static bool comes_first(enum pfl_retention_cause cause, const struct trace *a,
 {
     if (!may_go(a) || !is_same_group(cause, a, b))
         return false;
-    if (cause != PFL_RETENTION_AGE && cause != PFL_RETENTION_PER_TRIGGER && a->bytes == 0)
-        return false;
     if ((a->trigger != 0) != (b->trigger != 0))
         return a->trigger == 0 && cause != PFL_RETENTION_AGE;
     return is_older(cause, a, b);
@@ -219,7 +218,7 @@ static void give_row(struct pfl_retention *r, const struct trace *t)
         .host = "h",
         .key = "k",
         .state = t->state,
-        .bytes = t->bytes,
+        .bytes = t->bytes - PFL_INDEX_TRACE_BYTES,
         .stored_unix_ns = t->stored,
         .keep_unix_ns = t->keep,
         .pin_who = t->is_pinned ? "ann" : "",
@@ -308,9 +307,9 @@ static void make_rule(struct world *w, const char *class_name)
 
     *rule = (struct pfl_keep_rule){
         .age_ns = any(2) * (100 + any(NOW)),
-        .bytes = any(2) * (1 + any(4000)),
-        .host_bytes = any(2) * (1 + any(2000)),
-        .order_bytes = any(2) * (1 + any(3000)),
+        .bytes = any(2) * (1 + any(20 * TRACE_BYTES)),
+        .host_bytes = any(2) * (1 + any(10 * TRACE_BYTES)),
+        .order_bytes = any(2) * (1 + any(15 * TRACE_BYTES)),
         .per_trigger = any(2) * (1 + any(6)),
     };
     rule->triggered_ns = any(2) * (rule->age_ns + any(NOW));
@@ -320,7 +319,7 @@ static void make_rule(struct world *w, const char *class_name)
 static void make_world(struct world *w)
 {
     *w = (struct world){.len = (unsigned)any(TRACES)};
-    w->rules.bytes = any(2) * (1 + any(9000));
+    w->rules.bytes = any(2) * (1 + any(45 * TRACE_BYTES));
     make_rule(w, "*");
     make_rule(w, "crash");
     for (unsigned i = 0; i < w->len; i++) {
@@ -330,7 +329,7 @@ static void make_world(struct world *w)
             .kind = (unsigned)any(KINDS),
             .host = (unsigned)any(HOSTS),
             .trigger = (unsigned)any(TRIGGERS) * (unsigned)any(2),
-            .bytes = any(5) == 0 ? 0 : any(200),
+            .bytes = PFL_INDEX_TRACE_BYTES + (any(5) == 0 ? 0 : any(2 * TRACE_BYTES)),
             .stored = any(NOW),
             .begin = any(NOW),
             .keep = any(6) == 0 ? any(2 * NOW) : 0,
@@ -358,14 +357,58 @@ static void check_end(const struct world *w, const struct pfl_retention *r)
             continue;
         assert_false(is_too_old(w, t));
         for (enum pfl_retention_cause c = PFL_RETENTION_PER_TRIGGER; c < PFL_RETENTION_CAUSES; c++)
-            if (get_over(w, c, t) != 0)
-                assert_int_equal(t->bytes, 0);
+            assert_int_equal(get_over(w, c, t), 0);
     }
     assert_int_equal(f->live_bytes, live);
     assert_int_equal(f->live_traces, traces);
     if (w->len != 0)
         assert_int_equal(f->over[PFL_RETENTION_ALL_BYTES],
                          get_over(w, PFL_RETENTION_ALL_BYTES, &w->traces[0]));
+}
+
+/* A fleet that deletes all the time keeps room for what it notes of that. */
+static void notes_of_deletions_are_within_the_bytes_of_all(void **state)
+{
+    static const struct trace old = {
+        .id = "old", .bytes = 1 + PFL_INDEX_TRACE_BYTES, .state = PFL_INDEX_LIVE};
+    struct pfl_index_kind kind = {.id = 1, .class_name = "default", .traces = 9};
+    struct pfl_keep_rules rules;
+    struct pfl_retention *r;
+
+    (void)state;
+    pfl_keep_rules_init(&rules);
+    rules.bytes = 0;
+    assert_int_equal(pfl_retention_new(&rules, &r), 0);
+    assert_true(pfl_retention_get_notes_max(r) == UINT64_MAX);
+    pfl_retention_free(r);
+    rules.bytes = UINT64_C(1) << 40;
+    assert_int_equal(pfl_retention_new(&rules, &r), 0);
+    assert_int_equal(pfl_retention_get_notes_max(r), UINT64_C(1) << 28);
+    pfl_retention_free(r);
+    rules.bytes = 1 << 20;
+    rules.list[0].age_ns = rules.list[0].triggered_ns = 0;
+    assert_int_equal(pfl_retention_new(&rules, &r), 0);
+    assert_int_equal(pfl_retention_get_notes_max(r), PFL_RETENTION_NOTES_MIN);
+    kind.bytes = (1 << 20) - 2048;
+    for (uint64_t notes = 2; notes <= 3; notes++) { /* as many as there is room for; one more */
+        pfl_retention_begin(r, NOW);
+        pfl_retention_set_notes(r, notes);
+        assert_true(pfl_retention_add_kind(r, &kind));
+        pfl_retention_on_listed(r);
+        assert_int_equal(pfl_retention_get_step(r),
+                         notes == 2 ? PFL_RETENTION_END : PFL_RETENTION_OLDEST);
+    }
+    give_row(r, &old);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_DELETE);
+    pfl_retention_on_deleted(r, 0);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_END);
+    kind.bytes = (1 << 20) / 4 * 3; /* and so they have no more than a quarter */
+    pfl_retention_begin(r, NOW);
+    pfl_retention_set_notes(r, 100000);
+    assert_true(pfl_retention_add_kind(r, &kind));
+    pfl_retention_on_listed(r);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_END);
+    pfl_retention_free(r);
 }
 
 static void what_goes_is_the_oldest_of_a_group_above_its_bound(void **state)
@@ -594,6 +637,7 @@ static void why_a_trace_goes_is_a_sentence_with_its_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(notes_of_deletions_are_within_the_bytes_of_all),
         cmocka_unit_test(what_goes_is_the_oldest_of_a_group_above_its_bound),
         cmocka_unit_test(a_deletion_that_fails_ends_its_group),
         cmocka_unit_test(a_row_that_may_not_go_stays),
