@@ -214,6 +214,9 @@ static bool take_flag(struct pfl_args *args, int option)
     case OPT_OPEN:
         args->open.is_wanted = true;
         return true;
+    case OPT_LIVE:
+        args->live.is_wanted = true;
+        return true;
     case OPT_NO_BROWSER:
         args->open.no_browser = true;
         return true;
@@ -249,6 +252,8 @@ static bool take_option(struct pfl_args *args, int option, const char *arg)
         return take_timeout(args, arg);
     case OPT_WAIT:
         return take_time("--wait", arg, &args->wait_ms);
+    case OPT_EVERY:
+        return take_time("--every", arg, &args->live.every_ms);
     case OPT_SERVE_FOR:
         return take_time("--serve-for", arg, &args->open.serve_ms);
     case OPT_OLDER_THAN:
@@ -332,6 +337,8 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->columns;
     case OPT_COLLECTOR:
         return &args->collector;
+    case OPT_SESSION:
+        return &args->live.session;
     case OPT_UI_DIR:
         return &args->open.ui_dir;
     case OPT_UI_URL:

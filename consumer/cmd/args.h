@@ -35,6 +35,7 @@ enum pfl_option_group {
     PFL_OPTIONS_OPEN = 1 << 17, /* which UI, and how it is reached */
     PFL_OPTIONS_THEN_OPEN = 1 << 18,
     PFL_OPTIONS_ASK = 1 << 19,
+    PFL_OPTIONS_LIVE = 1 << 20,
 };
 
 #define PFL_ARGS_MAX_WORDS 32
@@ -68,6 +69,13 @@ struct pfl_open_args {
     uint32_t serve_ms; /* --serve-for; 0: not given */
 };
 
+/* Of `perfleet open --live`. */
+struct pfl_live_args {
+    bool is_wanted;
+    const char *session; /* NULL: not given */
+    uint32_t every_ms;   /* 0: not given */
+};
+
 /* Of `perfleet ask`; texts are NULL, numbers 0 if not given. */
 struct pfl_ask_args {
     const char *query;
@@ -78,7 +86,7 @@ struct pfl_ask_args {
     enum pfl_sandbox_mode sandbox;
     uint32_t jobs;
     uint32_t max_mib;
-    uint32_t max_time_ms;
+    uint32_t max_time_ms; /* of open --live, too */
     bool is_csv;
 };
 
@@ -104,6 +112,7 @@ struct pfl_args {
     uint16_t page_port;
     bool is_ui;
     struct pfl_open_args open;
+    struct pfl_live_args live;
     bool has_trace; /* the output is whole: set by the command that wrote it */
     uint32_t duration_ms;
     unsigned long quorum; /* hosts, or percent of them; 0: not given */

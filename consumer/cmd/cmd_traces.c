@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "consumer/cmd/collector_session.h"
 #include "consumer/cmd/open_trace.h"
+#include "consumer/cmd/temporary.h"
 #include "consumer/cmd/trace_query.h"
 #include "consumer/cmd/traces_get.h"
 #include "consumer/config/duration.h"
@@ -234,36 +235,6 @@ static int open_traces(struct report *r, struct pfl_trace_query *q)
 
 /* ---- open ---- */
 
-#define TEMPORARY_MAX 512u
-
-/* A folder that only this user can enter, for a file that is not kept. */
-static bool make_output(const struct pfl_args *args, char ret_path[TEMPORARY_MAX])
-{
-    const char *folder = getenv("TMPDIR");
-    const char *name = args->traces.is_tar ? "traces.tar" : "traces.pftrace";
-    int len = snprintf(ret_path, TEMPORARY_MAX, "%s/perfleet-open-XXXXXX",
-                       folder != NULL && folder[0] == '/' ? folder : "/var/tmp");
-
-    if (len < 0 || (size_t)len + 1 + strlen(name) + sizeof(".partial") > TEMPORARY_MAX ||
-        mkdtemp(ret_path) == NULL) {
-        pfl_cmd_error("traces open: no folder can be made in $TMPDIR or /var/tmp: give -o FILE");
-        return false;
-    }
-    (void)snprintf(ret_path + len, TEMPORARY_MAX - (size_t)len, "/%s", name);
-    return true;
-}
-
-static void remove_output(char path[TEMPORARY_MAX])
-{
-    char partial[TEMPORARY_MAX + sizeof(".partial")];
-
-    (void)snprintf(partial, sizeof(partial), "%s.partial", path);
-    (void)unlink(path);
-    (void)unlink(partial);
-    *strrchr(path, '/') = '\0';
-    (void)rmdir(path);
-}
-
 /* After the collector's session: the UI may take a while. */
 static int hand_over(struct pfl_args *args, int code, bool is_temporary)
 {
@@ -373,15 +344,17 @@ static int run_and_open(const struct verb *verb, struct pfl_args *args,
 static int run_with_temporary(const struct verb *verb, struct pfl_args *args,
                               struct pfl_trace_query *query)
 {
-    char path[TEMPORARY_MAX];
+    char path[PFL_TEMPORARY_MAX];
     int code;
 
-    if (!make_output(args, path))
+    if (!pfl_temporary_make(args->traces.is_tar ? "traces.tar" : "traces.pftrace", path)) {
+        pfl_cmd_error("traces open: no folder can be made in $TMPDIR or /var/tmp: give -o FILE");
         return PFL_EXIT_FILE;
+    }
     args->output = path;
     code = run_and_open(verb, args, query, true);
     args->output = NULL;
-    remove_output(path);
+    pfl_temporary_remove(path);
     return code;
 }
 

@@ -160,15 +160,20 @@ static const struct pfl_command commands[] = {
      "differ.",
      "0 all is well, 1 no host answered, 2 usage, 3 warnings, 4 a host would be missing",
      ASKS_ALL | PFL_OPTIONS_CONFIG | PFL_OPTIONS_LEFT_HOSTS, 0, 0, pfl_cmd_doctor},
-    {"open", "hand trace files to the Perfetto UI in a browser", "FILE... [OPTIONS]",
+    {"open", "hand trace files to the Perfetto UI in a browser", "FILE... | --live HOSTS [OPTIONS]",
      "Starts a browser with ui.perfetto.dev, which fetches the FILEs from this program, on\n"
      "127.0.0.1:9001: nothing is uploaded. Over ssh, or without a browser, it prints what to do. "
      "With\n"
      "--ui-dir the UI's own files are served, too, and with --ui-url the traces go to a UI "
      "elsewhere.\n"
-     "Each link works once. It ends when the UI has all FILEs.",
-     "0 the UI has all of them, 1 it has not, 2 usage, 130 ended by a signal",
-     PFL_OPTIONS_OPEN | PFL_OPTIONS_JSON | PFL_OPTIONS_QUIET, 1, PFL_ARGS_MAX_WORDS, pfl_cmd_open},
+     "Each link works once. It ends when the UI has all FILEs.\n"
+     "--live copies one host's flight recorder every few seconds (--every) into the same tab of "
+     "the\n"
+     "UI, until that tab is closed.",
+     "0 the UI has all of them, or had a live view, 1 it has not, 2 usage, 130 ended by a signal",
+     PFL_OPTIONS_OPEN | PFL_OPTIONS_LIVE | PFL_OPTIONS_HOSTS | PFL_OPTIONS_TARGETS |
+         PFL_OPTIONS_JSON | PFL_OPTIONS_QUIET,
+     0, PFL_ARGS_MAX_WORDS, pfl_cmd_open},
     {"tunnel", "a local consumer socket for a remote host",
      "HOST --socket PATH | --ui HOST... [--relay ADDRESS]",
      "Listens on PATH as HOST's tracing service would: Perfetto's own perfetto and every other "

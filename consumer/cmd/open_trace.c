@@ -5,13 +5,12 @@
  * Happy path: open the files, listen, print the link, start a browser, wait until the UI has them.
  * Failures: a file that is none, or a port that is taken, before anything is started; no browser:
  * it is said what to do; the UI does not come in time, or a signal: exit 1 or 130. Ownership: the
- * loop, the port and the browser's handles, until the function returns; a browser lives on. Limits:
- * PFL_HAND_OVER_MAX_TRACES files.
+ * loop, the port and the browsers' handles (open_link.h), until the function returns; a browser
+ * lives on. Limits: PFL_HAND_OVER_MAX_TRACES files.
  */
 #include "consumer/cmd/open_trace.h"
 
 #include <jansson.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,35 +20,27 @@
 #include "base/io/loop.h"
 #include "base/log.h"
 #include "consumer/cmd/cmd.h"
-#include "consumer/open/browser.h"
+#include "consumer/cmd/open_link.h"
 #include "consumer/open/hand_over_port.h"
 #include "consumer/report/summary.h"
 #include "consumer/text.h"
 
 #define SIGNALS         3u
 #define DEFAULT_WAIT_MS (10u * 60 * 1000)
-#define LINK_MAX_BYTES  1024u
-#define LINKS_MAX_BYTES (PFL_HAND_OVER_MAX_TRACES * LINK_MAX_BYTES)
+#define LINKS_MAX_BYTES (PFL_HAND_OVER_MAX_TRACES * PFL_OPEN_LINK_MAX_BYTES)
 
-struct start {
-    uv_process_t process;
-    struct opening *opening;
-    bool is_open;
-};
+_Static_assert(PFL_HAND_OVER_MAX_TRACES <= PFL_OPEN_LINK_MAX, "PFL_OPEN_LINK_MAX");
 
 struct opening {
     const struct pfl_args *args;
     const char *const *paths;
     uv_loop_t loop;
     struct pfl_hand_over_port *port; /* owned until on_closed; NULL: none */
-    struct pfl_browser_env env;
+    struct pfl_open_link link;
     uv_signal_t signals[SIGNALS];
     unsigned signals_open;
-    struct start starts[PFL_HAND_OVER_MAX_TRACES]; /* browsers, one for each link */
-    unsigned starts_open;
     size_t fetched;
     bool is_interrupted;
-    bool has_failed; /* a browser could not be started: said once */
 };
 
 /* ---- what the options say ---- */
@@ -70,7 +61,7 @@ static bool has_any(const struct pfl_args *args)
     return open->ui_dir != NULL || open->ui_url != NULL || open->no_browser || open->serve_ms != 0;
 }
 
-static bool is_address_usable(const struct pfl_args *args)
+bool pfl_open_trace_is_address_usable(const struct pfl_args *args)
 {
     const struct pfl_open_args *open = &args->open;
 
@@ -84,7 +75,7 @@ static bool is_address_usable(const struct pfl_args *args)
                       pfl_log_quote_str(open->ui_url));
         return false;
     }
-    if (find_way(open) == PFL_HAND_OVER_DIRECT && open->has_port &&
+    if (find_way(open) == PFL_HAND_OVER_DIRECT && !args->live.is_wanted && open->has_port &&
         args->ui_port != PFL_HAND_OVER_PORT) {
         pfl_cmd_error("--ui-port %u: ui.perfetto.dev fetches from port %u alone; --ui-dir and "
                       "--ui-url work with any",
@@ -111,39 +102,10 @@ bool pfl_open_trace_is_usable(const struct pfl_args *args)
                       "open takes those that you name");
         return false;
     }
-    return is_address_usable(args);
+    return pfl_open_trace_is_address_usable(args);
 }
 
 /* ---- what is said ---- */
-
-static void say_choice(const struct opening *o, enum pfl_browser_choice choice)
-{
-    static const char *const words[] = {
-        [PFL_BROWSER_START] = "opening it in your browser; if nothing opens, follow\nthis link",
-        [PFL_BROWSER_START_AS_ROOT] = "starting $BROWSER as root, as you set it; if nothing\n"
-                                      "opens, follow this link",
-        [PFL_BROWSER_NOT_WANTED] = "follow this link in a browser of this machine",
-        [PFL_BROWSER_SSH] = "you came by ssh. At the machine with your browser type",
-        [PFL_BROWSER_ROOT] = "you are root, so no browser is started. Follow this\n"
-                             "link in a browser of root, or of the user who ran sudo;\n"
-                             "else run perfleet open as the browser's user",
-        [PFL_BROWSER_NO_DISPLAY] = "there is no display here. Follow this link in a browser\n"
-                                   "of this machine; from another one, type first",
-    };
-    uint16_t port = pfl_hand_over_port_get(o->port)->port;
-    struct pfl_buf hint;
-
-    if (o->args->is_quiet || o->args->is_json)
-        return;
-    fprintf(stderr, "%s:\n", words[choice]);
-    if (choice != PFL_BROWSER_SSH && choice != PFL_BROWSER_NO_DISPLAY)
-        return;
-    pfl_buf_init(&hint, LINK_MAX_BYTES);
-    if (pfl_browser_add_ssh_hint(&o->env, port, &hint) == 0)
-        fprintf(stderr, "%.*s%s", (int)hint.len, (const char *)pfl_buf_get(&hint).data,
-                choice == PFL_BROWSER_SSH ? "and follow this link there:\n" : "");
-    pfl_buf_fini(&hint);
-}
 
 static void say_wait(const struct opening *o)
 {
@@ -168,7 +130,7 @@ static int add_link(const struct opening *o, size_t link, struct pfl_buf *out)
     json_t *row;
     int rc;
 
-    pfl_buf_init(&url, LINK_MAX_BYTES);
+    pfl_buf_init(&url, PFL_OPEN_LINK_MAX_BYTES);
     rc = pfl_hand_over_add_link(h, link, &url);
     if (rc == 0)
         rc = pfl_buf_append(&url, "", 1);
@@ -203,83 +165,6 @@ static bool print_links(const struct opening *o)
 
 /* ---- the browser ---- */
 
-static void find_env(struct opening *o)
-{
-    const struct passwd *account = getpwuid(geteuid());
-
-    o->env = (struct pfl_browser_env){
-        .browser = getenv("BROWSER"),
-        .display = getenv("DISPLAY"),
-        .wayland_display = getenv("WAYLAND_DISPLAY"),
-        .ssh_connection = getenv("SSH_CONNECTION"),
-        .user = account != NULL ? account->pw_name : NULL,
-        .is_root = geteuid() == 0,
-        .is_refused = o->args->open.no_browser,
-    };
-}
-
-static void on_start_closed(uv_handle_t *handle)
-{
-    struct start *s = handle->data;
-
-    s->is_open = false;
-    s->opening->starts_open--;
-}
-
-static void close_start(struct start *s)
-{
-    if (s->is_open && !uv_is_closing((uv_handle_t *)&s->process))
-        uv_close((uv_handle_t *)&s->process, on_start_closed);
-}
-
-static void say_failed(struct opening *o, const char *program, const char *why)
-{
-    if (!o->has_failed)
-        pfl_cmd_error("%s does not open the link: %s; follow it in a browser", program, why);
-    o->has_failed = true;
-}
-
-static void on_start_exit(uv_process_t *process, int64_t status, int term_signal)
-{
-    struct start *s = process->data;
-    char why[64];
-
-    if ((status != 0 || term_signal != 0) && s->opening->fetched == 0) {
-        (void)snprintf(why, sizeof(why), term_signal != 0 ? "ended by signal %d" : "exit code %d",
-                       term_signal != 0 ? term_signal : (int)status);
-        say_failed(s->opening, "the browser's command", why);
-    }
-    close_start(s);
-}
-
-/* In a session of its own: it outlives this program and its terminal's Ctrl-C. */
-static void start_browser(struct opening *o, size_t link, const char *url)
-{
-    struct start *s = &o->starts[link];
-    struct pfl_browser_command command;
-    uv_stdio_container_t stdio[3] = {
-        {.flags = UV_IGNORE}, {.flags = UV_IGNORE}, {.flags = UV_IGNORE}};
-    uv_process_options_t options = {
-        .exit_cb = on_start_exit, .flags = UV_PROCESS_DETACHED, .stdio = stdio, .stdio_count = 3};
-    int rc;
-
-    if (!pfl_browser_make_command(&o->env, url, &command)) {
-        say_failed(o, "BROWSER", "it is no command, or too long");
-        return;
-    }
-    options.file = command.words[0];
-    options.args = command.words;
-    s->process.data = s;
-    s->opening = o;
-    s->is_open = true;
-    o->starts_open++;
-    rc = uv_spawn(&o->loop, &s->process, &options);
-    if (rc == 0)
-        return;
-    say_failed(o, pfl_log_quote_str(command.words[0]), uv_strerror(rc));
-    close_start(s);
-}
-
 static void start_browsers(struct opening *o)
 {
     const struct pfl_hand_over *h = pfl_hand_over_port_get(o->port);
@@ -287,9 +172,9 @@ static void start_browsers(struct opening *o)
     for (size_t i = 0; i < pfl_hand_over_get_links(h); i++) {
         struct pfl_buf url;
 
-        pfl_buf_init(&url, LINK_MAX_BYTES);
+        pfl_buf_init(&url, PFL_OPEN_LINK_MAX_BYTES);
         if (pfl_hand_over_add_link(h, i, &url) == 0 && pfl_buf_append(&url, "", 1) == 0)
-            start_browser(o, i, (const char *)pfl_buf_get(&url).data);
+            pfl_open_link_start(&o->link, i, (const char *)pfl_buf_get(&url).data);
         pfl_buf_fini(&url);
     }
 }
@@ -302,6 +187,7 @@ static void on_fetched(void *user, size_t trace, const char *why)
     const struct pfl_hand_over *h = pfl_hand_over_port_get(o->port);
 
     o->fetched = pfl_hand_over_count_fetched(h);
+    o->link.is_followed = o->fetched != 0;
     if (why != NULL)
         pfl_cmd_error("%s: %s", pfl_log_quote_str(o->paths[trace]), why);
     else if (!o->args->is_quiet && !o->args->is_json)
@@ -435,16 +321,11 @@ static bool start_port(struct opening *o)
 
 static void run(struct opening *o)
 {
-    enum pfl_browser_choice choice;
-
-    find_env(o);
-    choice = pfl_browser_choose(&o->env);
-    say_choice(o, choice);
+    pfl_open_link_say(&o->link, pfl_hand_over_port_get(o->port)->port);
     if (!print_links(o))
         pfl_hand_over_port_close(o->port);
     say_wait(o);
-    if (choice == PFL_BROWSER_START || choice == PFL_BROWSER_START_AS_ROOT)
-        start_browsers(o);
+    start_browsers(o);
     while (o->port != NULL)
         uv_run(&o->loop, UV_RUN_ONCE);
 }
@@ -455,9 +336,8 @@ static void close_all(struct opening *o)
         pfl_hand_over_port_close(o->port);
     for (size_t i = 0; i < SIGNALS && o->signals_open != 0; i++)
         uv_close((uv_handle_t *)&o->signals[i], on_signal_closed);
-    for (size_t i = 0; i < PFL_HAND_OVER_MAX_TRACES; i++)
-        close_start(&o->starts[i]);
-    while (o->port != NULL || o->signals_open != 0 || o->starts_open != 0)
+    pfl_open_link_close(&o->link);
+    while (o->port != NULL || o->signals_open != 0 || o->link.open != 0)
         uv_run(&o->loop, UV_RUN_ONCE);
     (void)uv_loop_close(&o->loop);
 }
@@ -478,7 +358,7 @@ int pfl_open_trace(const struct pfl_args *args, const char *const *paths, size_t
     struct opening o = {.args = args, .paths = paths};
     int code = PFL_EXIT_NOTHING;
 
-    if (!is_address_usable(args))
+    if (!pfl_open_trace_is_address_usable(args))
         return PFL_EXIT_USAGE;
     if (len > PFL_HAND_OVER_MAX_TRACES) {
         pfl_cmd_error("at most %u files at once", PFL_HAND_OVER_MAX_TRACES);
@@ -488,6 +368,7 @@ int pfl_open_trace(const struct pfl_args *args, const char *const *paths, size_t
         pfl_cmd_error("out of memory");
         return code;
     }
+    pfl_open_link_init(&o.link, args, &o.loop);
     watch_signals(&o);
     if (make_port(&o) && add_files(&o, len, flags) && start_port(&o)) {
         run(&o);

@@ -8,6 +8,9 @@
 /* Do the options of --open fit together, and with the output? False: reported on stderr. */
 bool pfl_open_trace_is_usable(const struct pfl_args *args);
 
+/* The same of the UI's address, and of our port. */
+bool pfl_open_trace_is_address_usable(const struct pfl_args *args);
+
 enum pfl_open_trace_flags {
     PFL_OPEN_TRACE_REMOVE = 1 << 0, /* the names of the files are removed once they are open */
 };

@@ -20,10 +20,6 @@
 #define OWN_HOST  "127.0.0.1"
 #define PLAIN     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
-static const char script_name[] = "hand-over.js";
-static const char style_name[] = "hand-over.css";
-static const char list_name[] = "traces.json";
-
 static void write_key(const uint8_t bytes[PFL_HAND_OVER_KEY_BYTES], char *ret_key)
 {
     for (size_t i = 0; i < PFL_HAND_OVER_KEY_BYTES; i++)
@@ -68,7 +64,22 @@ void pfl_hand_over_set_port(struct pfl_hand_over *self, uint16_t port)
     self->port = port;
 }
 
+void pfl_hand_over_set_live(struct pfl_hand_over *self)
+{
+    self->is_live = true;
+}
+
+void pfl_hand_over_clear(struct pfl_hand_over *self)
+{
+    self->traces_len = 0;
+}
+
 /* ---- traces and links ---- */
+
+static bool has_page(const struct pfl_hand_over *self)
+{
+    return self->way == PFL_HAND_OVER_PAGE || self->is_live;
+}
 
 static void name_trace(const struct pfl_hand_over *self, const char *title, char *ret_name)
 {
@@ -103,7 +114,7 @@ int pfl_hand_over_add(struct pfl_hand_over *self, const char *title, uint64_t by
 
 size_t pfl_hand_over_get_links(const struct pfl_hand_over *self)
 {
-    return self->way == PFL_HAND_OVER_PAGE ? 1 : self->traces_len;
+    return has_page(self) ? 1 : self->traces_len;
 }
 
 int pfl_hand_over_add_link(const struct pfl_hand_over *self, size_t link, struct pfl_buf *out)
@@ -114,7 +125,7 @@ int pfl_hand_over_add_link(const struct pfl_hand_over *self, size_t link, struct
     size_t len;
 
     (void)snprintf(own, sizeof(own), "http://" OWN_HOST ":%u", (unsigned)self->port);
-    if (self->way == PFL_HAND_OVER_PAGE)
+    if (has_page(self))
         return pfl_text_add(out, "%s/%s/", own, self->page_key);
     len = strlen(ui);
     return pfl_text_add(out, "%s%s#!/?url=%s/%s/%s", ui, ui[len - 1] == '/' ? "" : "/", own,
@@ -168,19 +179,21 @@ static bool is_key(const char *path, const char *key)
     return differs == 0;
 }
 
-static enum pfl_hand_over_what find_of_page(const char *name)
+static enum pfl_hand_over_what find_of_page(const struct pfl_hand_over *self, const char *name)
 {
     static const struct {
         const char *name;
+        const char *live_name; /* of a live view */
         enum pfl_hand_over_what what;
-    } parts[] = {{"", PFL_HAND_OVER_HTML},
-                 {script_name, PFL_HAND_OVER_SCRIPT},
-                 {style_name, PFL_HAND_OVER_STYLE},
-                 {list_name, PFL_HAND_OVER_LIST}};
+        enum pfl_hand_over_what live_what;
+    } parts[] = {{"", "", PFL_HAND_OVER_HTML, PFL_HAND_OVER_HTML},
+                 {"hand-over.js", "live.js", PFL_HAND_OVER_SCRIPT, PFL_HAND_OVER_SCRIPT},
+                 {"hand-over.css", "hand-over.css", PFL_HAND_OVER_STYLE, PFL_HAND_OVER_STYLE},
+                 {"traces.json", "next", PFL_HAND_OVER_LIST, PFL_HAND_OVER_NEXT}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        if (strcmp(name, parts[i].name) == 0)
-            return parts[i].what;
+        if (strcmp(name, self->is_live ? parts[i].live_name : parts[i].name) == 0)
+            return self->is_live ? parts[i].live_what : parts[i].what;
     return PFL_HAND_OVER_NOTHING;
 }
 
@@ -197,8 +210,8 @@ static enum pfl_hand_over_what find(const struct pfl_hand_over *self, const char
         *ret_trace = i;
         return PFL_HAND_OVER_TRACE;
     }
-    if (self->way == PFL_HAND_OVER_PAGE && is_key(path, self->page_key))
-        return find_of_page(path + KEY_CHARS + 2);
+    if (has_page(self) && is_key(path, self->page_key))
+        return find_of_page(self, path + KEY_CHARS + 2);
     if (self->way == PFL_HAND_OVER_OWN && pfl_hand_over_name_ui_file(path, &name, &type))
         return PFL_HAND_OVER_UI_FILE;
     return PFL_HAND_OVER_NOTHING;
@@ -276,7 +289,8 @@ void pfl_hand_over_judge(const struct pfl_hand_over *self,
         refuse(a, 404, NULL);
     else if (a->what == PFL_HAND_OVER_TRACE)
         judge_trace(self, request, a);
-    else if (a->what == PFL_HAND_OVER_LIST && !is_from_ui(self, request))
+    else if ((a->what == PFL_HAND_OVER_LIST || a->what == PFL_HAND_OVER_NEXT) &&
+             !is_from_ui(self, request))
         refuse(a, 403, "a page of another origin asks for the list");
 }
 

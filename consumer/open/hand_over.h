@@ -38,6 +38,7 @@ struct pfl_hand_over {
     enum pfl_hand_over_way way;
     char ui_url[PFL_HAND_OVER_URL_MAX + 1]; /* "" if it is served here */
     char ui_origin[PFL_HAND_OVER_URL_MAX + 1];
+    bool is_live; /* see live_view.h: traces come one after the other */
     uint16_t port;
     char page_key[2 * PFL_HAND_OVER_KEY_BYTES + 1];
     struct pfl_hand_over_trace traces[PFL_HAND_OVER_MAX_TRACES];
@@ -52,9 +53,15 @@ void pfl_hand_over_init(struct pfl_hand_over *self, enum pfl_hand_over_way way, 
                         const uint8_t key[PFL_HAND_OVER_KEY_BYTES]);
 /* The port that is listened on; before links are made. */
 void pfl_hand_over_set_port(struct pfl_hand_over *self, uint16_t port);
+/* Serves the page of a live view, in every way; before links are made. The way is not DIRECT: a
+ * page of ours is what posts to the UI. */
+void pfl_hand_over_set_live(struct pfl_hand_over *self);
 /* `title` is the file's name; borrowed as long as self. `key`: random bytes. PFL_ELIMIT. */
 PFL_MUST_USE int pfl_hand_over_add(struct pfl_hand_over *self, const char *title, uint64_t bytes,
                                    const uint8_t key[PFL_HAND_OVER_KEY_BYTES]);
+
+/* Forgets the traces: their links do not work any more. None may be under way. */
+void pfl_hand_over_clear(struct pfl_hand_over *self);
 
 /* How many links there are: one for each trace, or one page for all. */
 size_t pfl_hand_over_get_links(const struct pfl_hand_over *self);
@@ -81,6 +88,7 @@ enum pfl_hand_over_what {
     PFL_HAND_OVER_SCRIPT,
     PFL_HAND_OVER_STYLE,
     PFL_HAND_OVER_LIST,
+    PFL_HAND_OVER_NEXT, /* the page asks for a newer view */
 };
 
 struct pfl_hand_over_answer {

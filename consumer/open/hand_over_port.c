@@ -26,7 +26,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "consumer/http/http_port.h"
 #include "consumer/open/page_assets.h"
 #include "consumer/ui/ui_owner.h"
 
@@ -144,7 +143,8 @@ static void on_time(uv_timer_t *timer)
 /* With the UI's own files it may still ask for some of them. */
 static void finish_if_fetched(struct pfl_hand_over_port *p)
 {
-    if (p->is_closing || pfl_hand_over_count_fetched(&p->hand_over) < p->hand_over.traces_len)
+    if (p->is_closing || p->hand_over.is_live ||
+        pfl_hand_over_count_fetched(&p->hand_over) < p->hand_over.traces_len)
         return;
     p->seen_bytes = p->sent_bytes;
     (void)uv_timer_start(&p->timer, on_time,
@@ -313,13 +313,12 @@ static void send_ui_file(struct pfl_hand_over_port *p, struct pfl_http_exchange 
 
 /* ---- the page ---- */
 
-static void send_asset(struct pfl_http_exchange *exchange, const char *ending)
+static void send_asset(struct pfl_http_exchange *exchange, const char *name)
 {
     for (size_t i = 0; i < pfl_open_page_len; i++) {
         const struct pfl_http_asset *asset = &pfl_open_page[i];
-        const char *dot = strrchr(asset->path, '.');
 
-        if (dot == NULL || strcmp(dot, ending) != 0)
+        if (strcmp(asset->path, name) != 0)
             continue;
         pfl_http_exchange_answer(
             exchange, &(struct pfl_http_answer){.status = 200,
@@ -387,16 +386,19 @@ static void on_request(void *user, struct pfl_http_exchange *exchange,
         send_ui_file(p, exchange, r);
         break;
     case PFL_HAND_OVER_HTML:
-        send_asset(exchange, ".html");
+        send_asset(exchange, p->hand_over.is_live ? "/live.html" : "/hand-over.html");
         break;
     case PFL_HAND_OVER_SCRIPT:
-        send_asset(exchange, ".js");
+        send_asset(exchange, p->hand_over.is_live ? "/live.js" : "/hand-over.js");
         break;
     case PFL_HAND_OVER_STYLE:
-        send_asset(exchange, ".css");
+        send_asset(exchange, "/hand-over.css");
         break;
     case PFL_HAND_OVER_LIST:
         send_list(p, exchange);
+        break;
+    case PFL_HAND_OVER_NEXT:
+        p->conf.on_next(p->conf.user, exchange, r->query);
         break;
     default:
         answer_empty(exchange, a.status, fields);
@@ -463,6 +465,8 @@ int pfl_hand_over_port_new(const struct pfl_hand_over_port_conf *conf,
         rc = PFL_EIO;
     if (rc == 0) {
         pfl_hand_over_init(&p->hand_over, conf->way, conf->ui_url, key);
+        if (conf->on_next != NULL)
+            pfl_hand_over_set_live(&p->hand_over);
         if (conf->way == PFL_HAND_OVER_OWN)
             rc = open_ui(p, ret_problem);
     }
@@ -538,6 +542,27 @@ int pfl_hand_over_port_add(struct pfl_hand_over_port *self, const char *path,
     return 0;
 }
 
+int pfl_hand_over_port_replace(struct pfl_hand_over_port *self, const char *path,
+                               struct pfl_hand_over_problem *ret_problem)
+{
+    struct pfl_hand_over was = self->hand_over;
+    struct file old = self->files[0];
+    enum pfl_file_kind kind;
+    int rc;
+
+    if (was.traces_len != 0 && was.traces[0].is_under_way)
+        return PFL_ESTATE;
+    pfl_hand_over_clear(&self->hand_over);
+    rc = pfl_hand_over_port_add(self, path, &kind, ret_problem);
+    if (rc == 0 && was.traces_len != 0) {
+        (void)close(old.fd);
+    } else if (rc != 0) {
+        self->hand_over = was;
+        self->files[0] = old;
+    }
+    return rc;
+}
+
 int pfl_hand_over_port_start(struct pfl_hand_over_port *self)
 {
     const struct pfl_http_port_conf conf = {.loop = self->conf.loop,
@@ -552,7 +577,8 @@ int pfl_hand_over_port_start(struct pfl_hand_over_port *self)
     if (rc != 0)
         return rc;
     pfl_hand_over_set_port(&self->hand_over, pfl_http_port_get_number(self->http));
-    (void)uv_timer_start(&self->timer, on_time, self->conf.wait_ms, 0);
+    if (!self->hand_over.is_live)
+        (void)uv_timer_start(&self->timer, on_time, self->conf.wait_ms, 0);
     return 0;
 }
 

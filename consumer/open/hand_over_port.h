@@ -7,6 +7,7 @@
 
 #include <uv.h>
 
+#include "consumer/http/http_port.h"
 #include "consumer/open/file_kind.h"
 #include "consumer/open/hand_over.h"
 
@@ -22,7 +23,10 @@ struct pfl_hand_over_port_conf {
     const char *ui_url; /* unless the way is OWN */
     const char *ui_dir; /* if it is: the folder that has index.html */
     uint16_t port;      /* 0: any */
-    uint64_t wait_ms;   /* in which all must be fetched */
+    uint64_t wait_ms;   /* in which all must be fetched; not of a live view */
+    /* NULL, or it is a live view: its page asks for a newer view. The exchange is the callee's.
+     * on_done is not called then. */
+    void (*on_next)(void *user, struct pfl_http_exchange *exchange, const char *query);
     /* The UI has all of it; or `why` it has not, and may ask again. */
     void (*on_fetched)(void *user, size_t trace, const char *why);
     void (*on_refused)(void *user, const char *why); /* a request was; at most 50 in 10 s */
@@ -46,6 +50,10 @@ PFL_MUST_USE int pfl_hand_over_port_new(const struct pfl_hand_over_port_conf *co
 PFL_MUST_USE int pfl_hand_over_port_add(struct pfl_hand_over_port *self, const char *path,
                                         enum pfl_file_kind *ret_kind,
                                         struct pfl_hand_over_problem *ret_problem);
+/* Of a live view: the file takes the place of the last one, whose link ends. PFL_ESTATE: that is
+ * being fetched. Else as pfl_hand_over_port_add; on failure the last one stays. */
+PFL_MUST_USE int pfl_hand_over_port_replace(struct pfl_hand_over_port *self, const char *path,
+                                            struct pfl_hand_over_problem *ret_problem);
 /* Listens. PFL_EIO (the port is taken; logged), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_hand_over_port_start(struct pfl_hand_over_port *self);
 const struct pfl_hand_over *pfl_hand_over_port_get(const struct pfl_hand_over_port *self);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a browser or a stranger sends to perfleet open: method, path, Host, Origin and
- * Sec-Fetch-Site, a line each; the same path as a file of the UI; the whole input as a UI's
- * address, as a file's first bytes and as BROWSER. A trace goes to its origin alone, and no file
- * outside of the UI's folder is named.
+ * Sec-Fetch-Site (also as what a live view's page asks), a line each; the same path as a file of
+ * the UI; the whole input as a UI's address, as a file's first bytes and as BROWSER. A trace goes
+ * to its origin alone, and no file outside of the UI's folder is named.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "consumer/open/browser.h"
 #include "consumer/open/file_kind.h"
-#include "consumer/open/hand_over.h"
+#include "consumer/open/live_view.h"
 #include "tests/support/fuzz_note.h"
 
 #define UI   "https://ui.perfetto.dev"
@@ -55,6 +55,29 @@ static void judge(enum pfl_hand_over_way way, const struct pfl_hand_over_request
         abort();
 }
 
+/* What the page of a live view says. */
+static void judge_live(const struct pfl_hand_over_request *request, const char *query)
+{
+    static const uint8_t key[PFL_HAND_OVER_KEY_BYTES] = {0};
+    struct pfl_hand_over_answer a;
+    struct pfl_live_view_ask ask;
+    struct pfl_hand_over h;
+
+    pfl_hand_over_init(&h, PFL_HAND_OVER_OWN, NULL, key);
+    pfl_hand_over_set_live(&h);
+    pfl_hand_over_judge(&h, request, &a);
+    if (a.what == PFL_HAND_OVER_NEXT && request->origin == NULL &&
+        strcmp(request->fetch_site, SITE) != 0)
+        abort();
+    if (a.what == PFL_HAND_OVER_NEXT)
+        note("live: next");
+    if (pfl_live_view_parse(query, &ask) != 0)
+        return;
+    if (ask.tab > PFL_LIVE_VIEW_TAB_OVER)
+        abort();
+    note("live: have %u, tab %d, hold %d", ask.have, (int)ask.tab, (int)ask.is_held);
+}
+
 static void name(const char *path)
 {
     const char *file = NULL;
@@ -91,6 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     judge(PFL_HAND_OVER_DIRECT, &request);
     judge(PFL_HAND_OVER_OWN, &request);
     judge(PFL_HAND_OVER_PAGE, &request);
+    judge_live(&request, request.fetch_site != NULL ? request.fetch_site : "");
     if (request.path != NULL)
         name(request.path);
     pfl_mem_free(text);

@@ -2,7 +2,8 @@
 // Takes traces as the Perfetto UI v58 does, by its sources (ui/src/frontend/index.ts,
 // trace_url_handler.ts, post_message_handler.ts, ui/src/core/trace_stream.ts): its content policy;
 // a probe for Trace Processor on 127.0.0.1:9001; then ?url= of the fragment is fetched as a stream,
-// or PING is answered with PONG and {perfetto: {buffer, title}} is taken. The result is the
+// or PING is answered with PONG and {perfetto: {buffer, title}} is taken, once without keepApiOpen;
+// of another machine's page it would ask the user first. The result is the
 // document's title: "trace BYTES SHA-256 TITLE", or "failed REASON".
 'use strict';
 
@@ -57,8 +58,13 @@ function onMessage(event) {
   if (event.data === 'PING') {
     event.source.postMessage('PONG', '*');
   } else if (event.data.perfetto?.buffer instanceof ArrayBuffer) {
-    window.removeEventListener('message', onMessage);
-    show(event.data.perfetto.buffer, event.data.perfetto.title);
+    if (!event.data.perfetto.keepApiOpen) window.removeEventListener('message', onMessage);
+    const host = new URL(event.origin).hostname;
+    if (event.origin === window.origin || ['localhost', '127.0.0.1', '[::1]'].includes(host)) {
+      show(event.data.perfetto.buffer, event.data.perfetto.title);
+    } else {
+      document.title = `failed asks whether to trust ${event.origin}`;
+    }
   }
 }
 window.addEventListener('message', onMessage);

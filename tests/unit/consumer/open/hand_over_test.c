@@ -316,6 +316,42 @@ static void files_of_a_ui_are_below_its_folder(void **state)
     assert_false(pfl_hand_over_name_ui_file("/a%2e%2e", &name, &type));
 }
 
+static void a_live_view_has_a_page_of_its_own(void **state)
+{
+    static const char trace[] = "/10101010101010101010101010101010/live.pftrace";
+    const enum pfl_hand_over_way ways[] = {PFL_HAND_OVER_PAGE, PFL_HAND_OVER_OWN};
+    uint8_t key[PFL_HAND_OVER_KEY_BYTES];
+    struct pfl_hand_over h;
+
+    (void)state;
+    memset(key, 0x10, sizeof(key));
+    for (size_t i = 0; i < 2; i++) {
+        pfl_hand_over_init(&h, ways[i], "https://ui.example.com", page_key);
+        pfl_hand_over_set_live(&h);
+        assert_int_equal(pfl_hand_over_get_links(&h), 1);
+        expect_link(&h, 0, "http://" HOST PAGE);
+        assert_int_equal(pfl_hand_over_add(&h, "live.pftrace", 1, key), 0);
+        assert_int_equal(ask(&h, "GET", PAGE, NULL, NULL).what, PFL_HAND_OVER_HTML);
+        assert_int_equal(ask(&h, "GET", PAGE "live.js", NULL, NULL).what, PFL_HAND_OVER_SCRIPT);
+        assert_int_equal(ask(&h, "GET", PAGE "hand-over.css", NULL, NULL).what,
+                         PFL_HAND_OVER_STYLE);
+        assert_int_equal(ask(&h, "GET", PAGE "next", NULL, "same-origin").what, PFL_HAND_OVER_NEXT);
+        assert_int_equal(status(&h, "GET", PAGE "next", NULL, NULL), 403);
+        assert_int_equal(status(&h, "GET", PAGE "next", NULL, "cross-site"), 403);
+        assert_int_equal(status(&h, "GET", PAGE "next", "https://evil.example", NULL), 403);
+        assert_int_equal(status(&h, "POST", PAGE "next", NULL, "same-origin"), 405);
+        assert_int_equal(status(&h, "GET", PAGE "traces.json", NULL, "same-origin"), 404);
+        assert_int_equal(status(&h, "GET", PAGE "hand-over.js", NULL, NULL), 404);
+        assert_int_equal(status(&h, "GET", trace, NULL, "same-origin"), 200);
+        assert_int_equal(status(&h, "GET", trace, NULL, "cross-site"), 403);
+        pfl_hand_over_clear(&h);
+        assert_int_not_equal(ask(&h, "GET", trace, NULL, "same-origin").what, PFL_HAND_OVER_TRACE);
+    }
+    make(&h, PFL_HAND_OVER_PAGE, "https://ui.example.com");
+    assert_int_equal(status(&h, "GET", PAGE "next", NULL, "same-origin"), 404);
+    assert_int_equal(status(&h, "GET", PAGE "live.js", NULL, NULL), 404);
+}
+
 static int list(void *arg)
 {
     struct pfl_buf out;
@@ -356,6 +392,7 @@ int main(void)
         cmocka_unit_test(browsers_ask_before_and_look_for_a_trace_processor),
         cmocka_unit_test(addresses_of_uis_are_plain),
         cmocka_unit_test(files_of_a_ui_are_below_its_folder),
+        cmocka_unit_test(a_live_view_has_a_page_of_its_own),
         cmocka_unit_test(the_list_survives_failed_allocations),
     };
 
