@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "tests/support/recorded.h"
+
 #define MAX     150u
 #define MANY    20000u
 #define STEP_US 3500u /* the first step of a handshake, and the last */
@@ -521,6 +523,70 @@ static void the_work_of_a_proven_address_is_charged_to_nobody_else(void **state)
     assert_int_equal(entries[1].budget_us, 0);
 }
 
+static void record_figures(void)
+{
+    struct pfl_pending_handshakes_figures f = figures();
+
+    pfl_record("%u unfinished, %u wait, %llu finished %llu refused %llu ousted, cost %llu, %d",
+               f.unfinished, f.waiting, (unsigned long long)f.finished,
+               (unsigned long long)f.refused, (unsigned long long)f.ousted,
+               (unsigned long long)f.cost_us, pfl_pending_handshakes_are_waiting(all));
+}
+
+/* Few addresses of many networks; entry i is free, or makes a step, or ends. */
+static void do_any(unsigned i)
+{
+    static const char *const prefixes[] = {"10.0.0.%u",      "10.0.%u.1",
+                                           "10.%u.0.1",      "2001:db8:0:%x::1",
+                                           "2001:db8:%x::1", "::ffff:10.0.0.%u"};
+    const char *prefix = prefixes[pfl_pick(6)];
+    unsigned number = (unsigned)pfl_pick(9) + 1;
+    struct pfl_pending_handshake *goes = NULL;
+    char text[48];
+
+    if (entries[i].peer == NULL) {
+        (void)snprintf(text, sizeof(text), prefix, number);
+        pfl_record("add %u %s: %d", i, text, try_add(i, text, &goes));
+        pfl_record("goes %d", goes != NULL ? (int)(goes - entries) : -1);
+    } else if (entries[i].is_waiting || pfl_pick(3) != 0) {
+        bool is_made = !entries[i].is_waiting && step(i);
+
+        pfl_record("step %u: %d", i, is_made);
+        if (!is_made && !entries[i].is_waiting)
+            pfl_pending_handshakes_wait(all, &entries[i]);
+    } else {
+        bool is_proven = pfl_pick(2) == 0;
+
+        pfl_pending_handshakes_remove(all, &entries[i], is_proven, now_ms);
+        if (is_proven && pfl_pick(2) == 0)
+            pfl_pending_handshakes_renew(all, &entries[i], now_ms + pfl_pick(2000));
+    }
+}
+
+static void turns_of_a_random_history_are_those_that_were_recorded(void **state)
+{
+    static const unsigned per_mins[] = {0, 5, 60};
+
+    (void)state;
+    pfl_record_begin();
+    for (unsigned k = 0; k < 3; k++) {
+        for (unsigned i = 0; i < MAX; i++)
+            pfl_pending_handshakes_remove(all, &entries[i], false, now_ms);
+        pfl_pending_handshakes_free(all);
+        open_all(k == 0 ? 100 : 20, per_mins[k]);
+        for (unsigned i = 0; i < 20000; i++) {
+            struct pfl_pending_handshake *h;
+
+            now_ms += pfl_pick(50) == 0 ? pfl_pick(20000) : pfl_pick(6);
+            do_any((unsigned)pfl_pick(MAX));
+            h = pfl_pick(2) == 0 ? turn() : NULL;
+            pfl_record("turn %d", h != NULL ? (int)(h - entries) : -1);
+            record_figures();
+        }
+    }
+    pfl_assert_recorded(0xf97e63cd12381abb);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,6 +612,8 @@ int main(void)
         T(one_address_does_not_crowd_its_network),
         T(strangers_everywhere_do_not_displace_who_is_proven),
         T(the_work_of_a_proven_address_is_charged_to_nobody_else),
+        cmocka_unit_test_setup_teardown(turns_of_a_random_history_are_those_that_were_recorded,
+                                        setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

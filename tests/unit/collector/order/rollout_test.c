@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "proto/order/selector.h"
 #include "proto/unpack.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define HOSTS     10u
@@ -235,6 +236,7 @@ static int report(unsigned i, bool is_from_start)
     char claim[PFL_ORDER_SET_TEXT_BYTES];
     char name[16];
     struct pfl_rollout_state state = {.name = name,
+                                      .relay = i % 3,
                                       .is_connected = h->is_connected,
                                       .is_from_start = is_from_start,
                                       .labels = labels,
@@ -269,6 +271,8 @@ static uint32_t on_put(struct model_host *h, const struct pfl_rollout_turn *turn
     pfl_rollout_turn_get_put(turn, &put);
     order = find_order(pfl_rollout_turn_get_orderer(turn), put.order.order->name);
     o = &w->orders[order];
+    pfl_record("put %u.%u paused %d, %zu runs", order, put.order.generation,
+               put.order.order->paused, put.order.n_run);
     assert_true(fits(h, o) || w->has_error);
     assert_false(put.order.order->paused);
     h->puts++;
@@ -278,6 +282,7 @@ static uint32_t on_put(struct model_host *h, const struct pfl_rollout_turn *turn
         uint64_t id = put.order.run[i]->id;
         unsigned count = 0;
 
+        pfl_record("run %llu", (unsigned long long)id);
         assert_true(id < ROUNDS);
         o->had_run[id] |= 1ull << host;
         for (uint64_t hosts = o->had_run[id]; hosts != 0; hosts &= hosts - 1)
@@ -369,6 +374,7 @@ static void save(struct model_host *h, const struct pfl_rollout_turn *turn)
         struct pfl_rollout_saved saved;
 
         pfl_rollout_turn_get_saved(turn, i, &saved);
+        pfl_record("saved %s %d", saved.name, saved.state != NULL ? (int)saved.state->state : -1);
         (void)find_order(saved.orderer, saved.name);
         if (saved.state != NULL &&
             saved.state->state == PERFLEET__HOST_ORDER_STATE__STATE__REFUSED) {
@@ -407,9 +413,13 @@ static int do_turn(struct pfl_rollout_host *host)
     int rc = pfl_rollout_turn_new(w->rollout, host, UNIX_MS + w->now_ms, &turn);
 
     w->turns++;
+    pfl_record("%s at %u, refreshed %d, wanted %d", pfl_rollout_host_get_name(host),
+               pfl_rollout_host_get_relay(host, 0), pfl_rollout_host_is_refreshed(host),
+               pfl_rollout_is_wanted(w->rollout, host));
     while (turn != NULL && (step = pfl_rollout_turn_take(turn)) != PFL_ROLLOUT_END) {
         int step_rc = do_step(h, turn, step);
 
+        pfl_record("step %d: %d", (int)step, step_rc);
         assert_true(++steps < 200);
         rc = rc != 0 ? rc : step_rc;
     }
@@ -438,17 +448,28 @@ static int do_turns(void)
     return rc;
 }
 
+static void record_figures(void)
+{
+    struct pfl_rollout_figures f;
+
+    pfl_rollout_get_figures(w->rollout, &f);
+    pfl_record_bytes("figures", pfl_span_of(&f, sizeof(f))); /* 64 bits each */
+    pfl_record("%llu", (unsigned long long)pfl_rollout_get_next_ms(w->rollout));
+}
+
 /* A second. */
 static int tick(void)
 {
     int rc;
 
+    record_figures();
     w->now_ms += 1000;
     rc = read_orders();
     if (rc == 0)
         rc = report_all(false);
     if (rc == 0)
         rc = do_rounds();
+    record_figures();
     return rc != 0 ? rc : do_turns();
 }
 
@@ -822,6 +843,7 @@ static void whatever_happens_each_host_ends_with_what_it_should_have(void **stat
             assert_int_equal(tick(), 0);
         assert_converged();
     }
+    pfl_assert_recorded(0xb44d0928d0e7b63b); /* and in the tests before */
 }
 
 static int sweep_body(void *arg)
@@ -872,5 +894,6 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

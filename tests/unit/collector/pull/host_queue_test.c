@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "collector/relay/host_map.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 static struct pfl_host_queue *queue;
@@ -371,6 +372,76 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(sweep_body, NULL, false);
 }
 
+static void record_queue(uint64_t now_ms)
+{
+    struct pfl_host_queue_figures f;
+
+    pfl_host_queue_get_figures(queue, &f);
+    pfl_record("%llu: %u hosts, %u connected %u visited %u ready %u waiting, behind %llu %llu, "
+               "next %llu",
+               (unsigned long long)now_ms, f.hosts, f.connected, f.visited, f.ready, f.waiting,
+               (unsigned long long)f.segments_behind, (unsigned long long)f.bytes_behind,
+               (unsigned long long)pfl_host_queue_get_next_ms(queue));
+}
+
+static void report_any(uint64_t now_ms)
+{
+    char name[8] = "";
+    struct pfl_queued_host_state s = {.name = name};
+
+    (void)snprintf(name, sizeof(name), "h%u", (unsigned)pfl_pick(12));
+    s.relay = (unsigned)pfl_pick(3);
+    s.is_connected = pfl_pick(4) != 0;
+    s.segments = pfl_pick(3) * pfl_pick(9);
+    s.bytes = s.segments * 1000;
+    assert_int_equal(pfl_host_queue_set(queue, &s, now_ms), 0);
+}
+
+/* False: it ended. */
+static bool continue_visit(struct pfl_queued_host *host, uint64_t now_ms)
+{
+    enum pfl_visit_end end = (enum pfl_visit_end)pfl_pick(PFL_VISIT_ENDS);
+    uint64_t random = pfl_pick(1u << 30);
+
+    pfl_record("%s at %u, %u, wanted %d", pfl_queued_host_get_name(host),
+               pfl_queued_host_get_turn(host), pfl_queued_host_get_relay(host, 1),
+               pfl_host_queue_is_wanted(queue, host, now_ms));
+    if (pfl_pick(3) == 0)
+        pfl_host_queue_set_slow(queue, host, pfl_pick(2) == 0);
+    if (pfl_pick(2) == 0)
+        return true;
+    pfl_record("end %d", (int)end);
+    pfl_host_queue_give(queue, host, end, now_ms, random);
+    return false;
+}
+
+static void visits_of_a_random_history_are_those_that_were_recorded(void **state)
+{
+    struct pfl_queued_host *visits[2] = {NULL, NULL};
+    uint64_t now_ms = 0;
+
+    (void)state;
+    pfl_record_begin();
+    for (unsigned i = 0; i < 20000; i++) {
+        now_ms += pfl_pick(20) == 0 ? pfl_pick(400000) : pfl_pick(2000);
+        if (pfl_pick(200) == 0)
+            pfl_host_queue_forget_relay(queue, (unsigned)pfl_pick(3));
+        else if (pfl_pick(2) == 0)
+            report_any(now_ms);
+        for (unsigned k = 0; k < 2; k++) {
+            if (visits[k] == NULL)
+                visits[k] = pfl_host_queue_take(queue, now_ms);
+            if (visits[k] != NULL && !continue_visit(visits[k], now_ms))
+                visits[k] = NULL;
+        }
+        record_queue(now_ms);
+    }
+    for (unsigned k = 0; k < 2; k++)
+        if (visits[k] != NULL)
+            pfl_host_queue_give(queue, visits[k], PFL_VISIT_DRAINED, now_ms, 0);
+    pfl_assert_recorded(0x53b661db00273658);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +470,8 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test_setup_teardown(
             a_relay_that_is_forgotten_leaves_the_others_and_figures_are_sums, setup, teardown),
+        cmocka_unit_test_setup_teardown(visits_of_a_random_history_are_those_that_were_recorded,
+                                        setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "proto/unpack.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define ROOM  200u
@@ -107,6 +108,9 @@ static int make_list(struct world *w, Perfleet__SpoolReply **ret_reply)
     int rc;
 
     pfl_visit_get_list(w->visit, &ask);
+    pfl_record("list after %s %u, newest %d",
+               ask.after_incarnation != NULL ? ask.after_incarnation : "-", ask.after_number,
+               ask.newest_first);
     reply.has_status = true;
     reply.segment = list;
     for (unsigned n = 0; n < w->len; n++) {
@@ -227,11 +231,28 @@ static void release(struct world *w)
     pfl_visit_on_status(w->visit, 0);
 }
 
+static void record_step(const struct world *w, enum pfl_visit_step step)
+{
+    const struct pfl_visit_figures *f = pfl_visit_get_figures(w->visit);
+    bool has_segment = step == PFL_VISIT_RESERVE || step == PFL_VISIT_BEGIN ||
+                       step == PFL_VISIT_READ || step == PFL_VISIT_READ_MORE ||
+                       step == PFL_VISIT_WRITE || step == PFL_VISIT_RELEASE;
+
+    pfl_record("%d: segment %u at %llu, stored %llu %llu gaps %llu released %llu", (int)step,
+               has_segment ? pfl_visit_get_segment(w->visit)->number : 0,
+               (unsigned long long)pfl_visit_get_offset(w->visit), (unsigned long long)f->stored,
+               (unsigned long long)f->stored_bytes, (unsigned long long)f->gaps,
+               (unsigned long long)f->released);
+    for (unsigned i = 0; i < PFL_VISIT_LEFT_REASONS; i++)
+        pfl_record("left %llu", (unsigned long long)f->left[i]);
+}
+
 static int run_step(struct world *w, enum pfl_visit_step step)
 {
     Perfleet__SpoolReply *reply;
     int rc;
 
+    record_step(w, step);
     if (step == PFL_VISIT_CONNECT) {
         connect(w);
     } else if (step == PFL_VISIT_LEASE) {
@@ -285,6 +306,8 @@ static int run(struct world *w, const struct pfl_visit_conf *conf, enum pfl_visi
             pfl_visit_stop(w->visit);
         assert_in_range(w->steps, 0, 100000);
     }
+    record_step(w, PFL_VISIT_END);
+    pfl_record("end %d of %u", (int)pfl_visit_get_end(w->visit), w->steps);
     if (rc == 0)
         *ret_end = pfl_visit_get_end(w->visit);
     assert_true(rc != 0 || !w->has_object);
@@ -674,6 +697,12 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(sweep_body, NULL, false);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x645318ec84c6afe9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -693,8 +722,10 @@ int main(void)
         cmocka_unit_test(a_part_is_bounded_and_pages_are_followed),
         cmocka_unit_test(malformed_segments_are_never_reserved),
         cmocka_unit_test(a_list_and_what_is_left_are_bounded),
+        cmocka_unit_test(all_of_this_is_as_recorded),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

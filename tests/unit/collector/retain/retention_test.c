@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define TRACES      200u
@@ -254,6 +255,7 @@ static void delete_victim(struct world *w, struct pfl_retention *r)
     const struct pfl_retention_victim *victim = pfl_retention_get_victim(r);
     struct trace *t = find(w, victim->id);
 
+    pfl_record("%s %d %s, again %d", victim->id, (int)victim->cause, victim->why, w->rc);
     assert_true(may_go(t));
     if (victim->cause == PFL_RETENTION_AGE)
         assert_true(is_too_old(w, t));
@@ -273,6 +275,7 @@ static void run_pass(struct world *w, struct pfl_retention *r)
 {
     pfl_retention_begin(r, NOW);
     for (unsigned i = 0; i < 100000; i++) {
+        pfl_record("step %d", (int)pfl_retention_get_step(r));
         switch (pfl_retention_get_step(r)) {
         case PFL_RETENTION_KINDS:
             list_kinds(w, r);
@@ -634,6 +637,12 @@ static void why_a_trace_goes_is_a_sentence_with_its_bound(void **state)
     expect_why(&(struct pfl_keep_rule){.bytes = 7}, false, "class *: it has more than 7 bytes");
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x36903d3ef692db2b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -643,9 +652,11 @@ int main(void)
         cmocka_unit_test(a_row_that_may_not_go_stays),
         cmocka_unit_test(a_pass_has_a_bound_of_deletions),
         cmocka_unit_test(a_list_of_uses_goes_on_behind_a_full_page),
+        cmocka_unit_test(all_of_this_is_as_recorded),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(why_a_trace_goes_is_a_sentence_with_its_bound),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 
 #include "proto/order/order.h"
 #include "proto/unpack.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define CONFIG                                                                                     \
@@ -558,6 +559,12 @@ static void every_allocation_may_fail(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x35a6c60a12b456f6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -577,8 +584,10 @@ int main(void)
         CASE(an_order_that_is_removed_between_two_parts_ends),
         CASE(a_list_of_many_orders_has_each_once),
         CASE(without_the_right_no_order_is_put),
+        cmocka_unit_test(all_of_this_is_as_recorded),
         CASE(every_allocation_may_fail),
     };
+    pfl_record_begin();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
     pfl_sweep_assert_no_leak();

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "proto/unpack.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 /* ---- lists ---- */
@@ -725,6 +726,12 @@ static void only_a_list_without_ids_and_a_limit_has_the_usual_one(void **state)
     world_drop_replies();
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x4749f152b572ac7e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -752,9 +759,11 @@ int main(void)
         CASE(a_step_that_cannot_be_done_is_said),
         CASE(what_is_no_request_is_refused),
         CASE(an_empty_part_says_that_work_goes_on),
+        cmocka_unit_test(all_of_this_is_as_recorded),
         CASE(every_allocation_may_fail),
         CASE(only_a_list_without_ids_and_a_limit_has_the_usual_one),
     };
+    pfl_record_begin();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
     pfl_sweep_assert_no_leak();

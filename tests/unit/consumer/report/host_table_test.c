@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "consumer/report/paint.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define HOSTS 500u
@@ -448,6 +449,101 @@ static void a_table_fits_whole_or_not_at_all(void **state)
     end(f);
 }
 
+static size_t make_random_state(uint8_t *out, size_t room)
+{
+    static const char *const versions[] = {"", "v1", "v2 (a build)", "v\x1f\x7f"};
+    struct pfl_writer w = pfl_writer_of(out, room);
+    const char *version = versions[pfl_pick(4)];
+    uint64_t producers = pfl_pick(4);
+    uint64_t sources = pfl_pick(12);
+
+    while (producers-- > 0)
+        pfl_writer_field_bytes(&w, 1, "\x08\x01", 2);
+    while (sources-- > 0)
+        pfl_writer_field_bytes(&w, 2, "", 0);
+    pfl_writer_field_varint(&w, 3, pfl_pick(30) - 1);
+    if (version[0] != '\0')
+        pfl_writer_field_bytes(&w, 5, version, strlen(version));
+    return room - w.left;
+}
+
+static void pick_relay_facts(struct pfl_inventory_host *r, const json_t *labels)
+{
+    static const int64_t certificates[] = {0, NOW_S - 5, NOW_S + 14 * 86400, NOW_S + 14 * 86400 + 1,
+                                           NOW_S + 400 * 86400};
+    static const double ages[] = {0, 12, 119.4, 120, 86399, 86400, 172800, 9e6};
+
+    r->address = pfl_pick(4) != 0 ? "10.0.0.1:5" : "";
+    r->version = pfl_pick(4) != 0 ? "v1" : "v\x7e\x20";
+    r->certificate_end_s = certificates[pfl_pick(5)];
+    r->streams = pfl_pick(100000);
+    r->has_clock = pfl_pick(2) == 0;
+    r->offset_ns = (int64_t)pfl_pick(4000000) - 2000000;
+    r->error_ns = (int64_t)pfl_pick(2000000);
+    r->entry = pfl_pick(2) == 0 ? labels : NULL;
+    if (pfl_pick(3) == 0) {
+        r->is_connected = false;
+        r->last_seen_s = ages[pfl_pick(8)];
+    }
+}
+
+static void pick_fleet(struct fleet *f, size_t len, const json_t *labels)
+{
+    static uint8_t states[12][256];
+    bool has_relay = pfl_pick(4) != 0;
+
+    begin(f, len);
+    for (size_t i = 0; i < len; i++) {
+        struct pfl_service_state_host *h = &f->hosts[i];
+
+        pick_relay_facts(&f->relay_facts[i], labels);
+        h->state = pfl_span_of(states[i], make_random_state(states[i], sizeof(states[i])));
+        h->why = pfl_pick(3) == 0 ? "not there" : "";
+        h->name = pfl_pick(8) == 0 ? "" : h->name;
+        h->address = pfl_pick(2) == 0 ? "unix:/run/x" : h->address;
+        if (!has_relay)
+            h->relay_facts = NULL;
+        if (pfl_pick(20) == 0)
+            h->state = pfl_span_of("\x0a", 1);
+    }
+}
+
+static void tables_of_random_hosts_are_those_that_were_recorded(void **state)
+{
+    static const char *const columns[] = {"name",
+                                          "labels,name",
+                                          "state,streams,certificate,address",
+                                          "agent,agent,",
+                                          "clock,labels",
+                                          "name,state,address,service,agent,producers,sources,"
+                                          "sessions,streams,clock,certificate,labels"};
+    json_t *labels = json_pack("{s{ssssss}}", "labels", "rack", "r1", "a-rather-long-name",
+                               "and a value of some length \xc3\xa4", "more", "than fits there");
+    struct fleet *f = new_fleet();
+    char why[256];
+
+    (void)state;
+    pfl_record_begin();
+    for (unsigned i = 0; i < 3000; i++) {
+        struct pfl_host_table_conf conf = {.is_problems = pfl_pick(4) == 0};
+        size_t len = pfl_pick(12);
+
+        conf.is_color = pfl_pick(4) == 0;
+        conf.columns = pfl_pick(3) == 0 ? columns[pfl_pick(6)] : NULL;
+        conf.width = pfl_pick(3) != 0 ? 20 + (unsigned)pfl_pick(120) : 0;
+        conf.height = pfl_pick(2) == 0 && conf.width != 0 ? 1 + (unsigned)pfl_pick(24) : 0;
+        pick_fleet(f, len, labels);
+        pfl_record("%s", print(f, conf, len));
+        end(f);
+    }
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        pfl_record("%d", pfl_host_table_check(columns[i], why, sizeof(why)));
+    pfl_record("%d %s", pfl_host_table_check("name,zzzzzzzz", why, sizeof(why)), why);
+    pfl_record("%d %s", pfl_host_table_check("state,,name", why, sizeof(why)), why);
+    json_decref(labels);
+    pfl_assert_recorded(0x81b299fd9c53b9cd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +564,7 @@ int main(void)
         cmocka_unit_test(how_long_a_host_is_away_has_two_digits_or_more_of_its_unit),
         cmocka_unit_test(columns_have_names_up_to_the_last),
         cmocka_unit_test(a_table_fits_whole_or_not_at_all),
+        cmocka_unit_test(tables_of_random_hosts_are_those_that_were_recorded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "consumer/text.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 struct made {
@@ -49,6 +50,7 @@ static void make(struct made *m)
 
 static void expect(struct pfl_buf *out, const char *text)
 {
+    pfl_record_bytes("orders", pfl_buf_get(out));
     assert_int_equal(pfl_buf_append(out, "", 1), 0);
     if (strstr((const char *)pfl_buf_get(out).data, text) == NULL)
         fail_msg("%s is not in: %s", text, (const char *)pfl_buf_get(out).data);
@@ -187,6 +189,12 @@ static void parts_of_an_order_are_one(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0xd41846f0ca7573a0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,7 +202,9 @@ int main(void)
         cmocka_unit_test(an_order_on_a_trigger_says_what_it_copied_and_what_not),
         cmocka_unit_test(a_list_counts_hosts_and_json_has_them),
         cmocka_unit_test(parts_of_an_order_are_one),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

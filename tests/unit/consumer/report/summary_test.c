@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "consumer/report/paint.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define OUT_MAX 65536u
@@ -593,6 +594,114 @@ static void json_has_what_a_host_and_the_whole_have_beyond_numbers(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static const char *pick_text(const char *a, const char *b)
+{
+    uint64_t which = pfl_pick(3);
+
+    return which == 0 ? a : which == 1 ? b : "";
+}
+
+/* Most numbers are 0, so that lines are missing. */
+static uint64_t pick_number(uint64_t below)
+{
+    return pfl_pick(3) == 0 ? pfl_pick(below) : 0;
+}
+
+static void pick_losses(struct pfl_losses *l)
+{
+    l->chunks_overwritten = pick_number(1000);
+    l->chunks_discarded = pick_number(1000);
+    l->writer_losses = pick_number(1000);
+    l->patches_failed = pick_number(1000);
+    l->abi_violations = pick_number(1000);
+    l->invalid_packets = pick_number(1000);
+    l->flushes_failed = pick_number(1000);
+    l->service_chunks_discarded = pick_number(1000);
+    l->service_patches_discarded = pick_number(1000);
+}
+
+static void pick_host(struct pfl_summary_host *h, const struct pfl_registered_sources *sources)
+{
+    bool is_bad = pfl_pick(4) == 0;
+
+    *h = (struct pfl_summary_host){.name = pick_text("a", "host-b"), .address = "tls://c:1"};
+    h->why = is_bad ? "gone" : "";
+    h->failed_while = pfl_pick(2) == 0 ? "reading" : NULL;
+    h->is_given_up = is_bad && pfl_pick(3) == 0;
+    h->trigger = pfl_pick(4) != 0 ? NULL : pick_text("oom", "x\xff");
+    h->is_merged = pfl_pick(5) != 0;
+    h->is_reference = pfl_pick(3) == 0;
+    h->packets = pfl_pick(100000);
+    h->bytes = pfl_pick(100000);
+    h->sequences = (uint32_t)pfl_pick(20);
+    h->fate = pfl_pick(2) == 0 ? (enum pfl_session_fate)pfl_pick(PFL_SESSION_UNKNOWN + 1) : 0;
+    h->resumes = (unsigned)pick_number(4);
+    h->read_seconds = (double)pick_number(40) / 8;
+    h->loss_marks = pick_number(500);
+    h->refused_packets = pick_number(10);
+    h->unreadable.skipped = pick_number(10);
+    h->unreadable.recovered = pick_number(10);
+    for (unsigned i = (unsigned)pfl_pick(PFL_LOSSY_PROCESSES_MAX + 1); i-- > 0;)
+        h->lossy_processes.list[i] =
+            (struct pfl_lossy_process){.pid = 1 + i, .marks = 1 + pfl_pick(9)};
+    h->sources = pfl_pick(4) != 0 ? sources : NULL;
+    h->is_empty = pfl_pick(6) == 0;
+    h->has_losses = pfl_pick(6) != 0;
+    pick_losses(&h->losses);
+    h->has_offset = pfl_pick(4) != 0;
+    h->offset_ns = (int64_t)pfl_pick(2000000000) - 1000000000;
+    h->drift_ns = (int64_t)pick_number(200000) - 1000;
+    h->error_ns = (int64_t)pfl_pick(1000000);
+}
+
+static void pick_summary(struct pfl_summary *s)
+{
+    s->path = pfl_pick(5) != 0 ? "x.pftrace" : NULL;
+    s->session = pfl_pick(3) == 0 || s->path == NULL ? "night" : NULL;
+    s->is_ring = pfl_pick(3) == 0;
+    s->partial = pfl_pick(4) == 0 ? "x.part" : NULL;
+    s->kept_session = "kept";
+    s->file_bytes = pfl_pick(200000);
+    s->files = (uint32_t)pick_number(4);
+    s->first_file = "x-1";
+    s->last_file = "x-3";
+    s->removed_files = (uint32_t)pick_number(4);
+    s->why = pfl_pick(4) == 0 ? "no room" : "";
+    s->is_aborted = pfl_pick(5) == 0;
+    s->has_file_failed = pfl_pick(5) == 0;
+    s->is_disk_low = pfl_pick(5) == 0;
+    s->has_no_source = pfl_pick(30) == 0;
+    s->has_skew = pfl_pick(2) == 0;
+    s->skew_ns = (int64_t)pfl_pick(1000000000);
+    s->seconds = (double)pfl_pick(1000) / 8;
+}
+
+static void summaries_of_random_recordings_are_those_that_were_recorded(void **state)
+{
+    static struct pfl_registered_sources sources = {
+        .producers = {{1, "app", false}, {2, "/opt/x --y", false}, {4, "/opt/long", true}}};
+    static struct pfl_summary_host hosts[23];
+
+    (void)state;
+    pfl_record_begin();
+    for (unsigned i = 0; i < 3000; i++) {
+        struct pfl_summary s = {.hosts = hosts,
+                                .hosts_len = pfl_pick(10) != 0 ? pfl_pick(4) : 18 + pfl_pick(6)};
+        struct pfl_buf out;
+
+        for (size_t k = 0; k < s.hosts_len; k++)
+            pick_host(&hosts[k], &sources);
+        pick_summary(&s);
+        pfl_buf_init(&out, OUT_MAX);
+        assert_int_equal(pfl_summary_text(&s, &out), 0);
+        assert_int_equal(pfl_summary_json(&s, &out), 0);
+        pfl_record_bytes("summary", pfl_buf_get(&out));
+        pfl_record("exit %d", (int)pfl_summary_exit(&s));
+        pfl_buf_fini(&out);
+    }
+    pfl_assert_recorded(0x5c123127d96251ea);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -613,6 +722,7 @@ int main(void)
         cmocka_unit_test(hosts_without_data_counters_or_a_clock_say_so),
         cmocka_unit_test(what_hosts_keep_and_what_did_not_start_is_said),
         cmocka_unit_test(json_has_what_a_host_and_the_whole_have_beyond_numbers),
+        cmocka_unit_test(summaries_of_random_recordings_are_those_that_were_recorded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

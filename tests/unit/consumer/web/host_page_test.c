@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -16,6 +17,7 @@
 #include "consumer/web/hosts_page.h"
 #include "perfetto/service_state.pb-c.h"
 #include "tests/support/emulator.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define EVIL      "<script>alert(1)</script>\"'&"
@@ -186,6 +188,7 @@ static const char *show(int (*write)(const struct pages *p, struct pfl_html *h))
     assert_true(html.len < sizeof(text));
     memcpy(text, html.data, html.len);
     text[html.len] = '\0';
+    pfl_record("%s", text);
     pfl_html_fini(&h);
     pfl_host_rows_free(p.hosts);
     return text;
@@ -349,6 +352,153 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(write_both, NULL, true);
 }
 
+/* ---- random pages ---- */
+
+static struct pfl_inventory *make_any_inventory(size_t count)
+{
+    static const char *const labels[] = {
+        "", ", \"labels\": {\"zone\": \"a\"}",
+        ", \"labels\": {\"a\": \"1\", \"b\": \"2\", \"c\": \"3\", \"d\": \"4\", \"e\": \"5\", "
+        "\"f\": \"6\", \"g\": 7, \"h\": \"8\"}"};
+    static const char *const more[] = {
+        "", ", \"address\": \"10.0.0.1:5\", \"tls\": \"1.3\", \"streams\": 2",
+        ", \"facts\": {\"kernel\": \"6.1\", \"cpus\": \"8\"}, \"version\": \"0.1.0\"",
+        ", \"version\": \"0.2\", \"clock\": {\"offset_ns\": 1500000, \"error_ns\": 1000001}",
+        ", \"clock\": {\"offset_ns\": -7, \"error_ns\": 900}"};
+    struct pfl_inventory *inventory = NULL;
+    size_t len = (size_t)snprintf(text, sizeof(text), "{\"hosts\": [");
+
+    for (size_t i = 0; i < count; i++) {
+        const char *is_connected = pfl_pick(3) != 0 ? "true" : "false";
+        unsigned seen_s = (unsigned)(pfl_pick(2) == 0 ? pfl_pick(200) : pfl_pick(400000));
+        uint64_t end_s = pfl_pick(3) == 0 ? 0 : NOW_S - 86400 * 2 + pfl_pick(86400 * 30);
+        const char *a = labels[pfl_pick(3)];
+        const char *b = more[pfl_pick(5)];
+
+        len += (size_t)snprintf(text + len, sizeof(text) - len,
+                                "%s{\"name\": \"web-%zu\", \"is_connected\": %s, \"last_seen_s\": "
+                                "%u, \"certificate_end_s\": %llu%s%s}",
+                                i != 0 ? "," : "", i, is_connected, seen_s,
+                                (unsigned long long)end_s, a, b);
+    }
+    len += (size_t)snprintf(text + len, sizeof(text) - len, "]}");
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(text, len), &inventory), 0);
+    return inventory;
+}
+
+static void note_any_facts(struct pfl_host_rows *hosts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct pfl_host_facts facts = {.producers = pfl_pick(4), .has_figures = pfl_pick(2) == 0};
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "web-%zu", i);
+        (void)snprintf(facts.why, sizeof(facts.why), "%s", pfl_pick(3) == 0 ? "no answer" : "");
+        (void)snprintf(facts.service, sizeof(facts.service), "%s", pfl_pick(3) == 0 ? "" : "v1");
+        facts.sources = pfl_pick(20);
+        facts.sessions = pfl_pick(3);
+        facts.lost = pfl_pick(3) == 0 ? pfl_pick(5000) : 0;
+        facts.ring_bytes = pfl_pick(3) == 0 ? 0 : 4096 * pfl_pick(10000);
+        facts.ring_used_bytes = facts.ring_bytes / (1 + pfl_pick(9));
+        if (pfl_pick(4) != 0)
+            pfl_host_rows_note(hosts, name, &facts);
+    }
+}
+
+static void make_any_traces(void)
+{
+    uint64_t end_s = NOW_S - pfl_pick(100);
+
+    traces.len = pfl_pick(6);
+    traces.has_more = pfl_pick(2) == 0;
+    for (size_t i = 0; i < traces.len; i++) {
+        struct pfl_trace_row *r = &traces.rows[i];
+
+        *r = (struct pfl_trace_row){.number = (uint32_t)(90 - i), .bytes = pfl_pick(1u << 31)};
+        (void)snprintf(r->id, sizeof(r->id), "01JD%zu", i);
+        (void)snprintf(r->order, sizeof(r->order), "cpu%u", (unsigned)pfl_pick(3));
+        (void)snprintf(r->trigger, sizeof(r->trigger), "%s", pfl_pick(3) == 0 ? "oom" : "");
+        r->end_unix_ns = end_s * 1000000000;
+        end_s -= pfl_pick(900);
+        r->begin_unix_ns = end_s * 1000000000 + pfl_pick(1000000000);
+        r->losses = pfl_pick(3) == 0 ? pfl_pick(9) : 0;
+        r->missing_to = pfl_pick(4) == 0 ? r->number + (uint32_t)pfl_pick(3) : 0;
+        r->is_pinned = pfl_pick(3) == 0;
+    }
+}
+
+static void record_page(int rc, struct pfl_html *h)
+{
+    struct pfl_span html;
+
+    assert_int_equal(rc, 0);
+    assert_int_equal(pfl_html_get(h, &html), 0);
+    pfl_record_bytes("page", html);
+    pfl_html_fini(h);
+}
+
+static void write_any_pages(struct pfl_host_rows *hosts, const struct pfl_layout *layout)
+{
+    static const char *const searches[] = {"", "web", "web-1", "zone=a", "none \"such\""};
+    struct pfl_host_rows_view view;
+    struct pfl_hosts_page list = {
+        .list = hosts, .view = &view, .has_relay = layout->relay != NULL, .now_s = NOW_S};
+    struct pfl_host_row row;
+    struct pfl_host_page page = {.row = &row, .now_s = NOW_S, .traces_why = ""};
+    struct pfl_html h;
+
+    list.search = searches[pfl_pick(5)];
+    list.state = (enum pfl_host_rows_state)pfl_pick(4);
+    pfl_host_rows_search(
+        hosts,
+        &(struct pfl_host_rows_query){
+            .search = list.search, .state = list.state, .page = pfl_pick(3), .now_s = NOW_S},
+        &view);
+    pfl_html_init(&h, PAGE_MAX);
+    pfl_hosts_page_write(&list, layout, &h);
+    record_page(h.rc, &h);
+    pfl_host_rows_get_row(hosts, 0, &row);
+    page.state = pfl_pick(3) != 0 ? make_state() : pfl_span_of("", 0);
+    page.traces = pfl_pick(4) != 0 ? &traces : NULL;
+    page.traces_why = pfl_pick(4) == 0 ? "not now" : "";
+    page.version = pfl_pick(2) == 0 ? "0.1.0" : "0.2";
+    make_any_traces();
+    pfl_html_init(&h, PAGE_MAX);
+    record_page(pfl_host_page_write(&page, layout, &h), &h);
+}
+
+static void pages_of_random_hosts_are_those_that_were_recorded(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 150; i++) {
+        size_t count = i % 30 == 0 ? 201 + pfl_pick(100) : 1 + pfl_pick(9);
+        struct pfl_host_rows *hosts = NULL;
+        struct pfl_command_line command;
+        struct pfl_layout layout = {.title = "t", .tab = PFL_LAYOUT_HOSTS, .fleet = "", .away = ""};
+
+        pfl_command_line_begin(&command, "hosts");
+        layout.fleet = pfl_pick(2) == 0 ? "prod" : "";
+        layout.relay = pfl_pick(4) != 0 ? "relay:1" : NULL;
+        layout.away = pfl_pick(3) == 0 ? "refused" : "";
+        layout.away_s = pfl_pick(2) == 0 ? pfl_pick(200) : pfl_pick(300000);
+        layout.command = pfl_pick(3) != 0 ? &command : NULL;
+        layout.refresh_s = (unsigned)pfl_pick(3);
+        assert_int_equal(pfl_host_rows_new(&(struct pfl_host_rows_conf){.selection = NULL}, &hosts),
+                         0);
+        assert_int_equal(pfl_host_rows_give_inventory(hosts, make_any_inventory(count)), 0);
+        note_any_facts(hosts, count);
+        write_any_pages(hosts, &layout);
+        pfl_host_rows_free(hosts);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x4b68a8b36e1a5b3c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,8 +507,14 @@ int main(void)
         cmocka_unit_test(host_that_was_not_asked_has_a_page),
         cmocka_unit_test(ten_thousand_hosts_are_a_page_at_once),
         cmocka_unit_test(age_that_no_integer_has_is_cut),
+        cmocka_unit_test(pages_of_random_hosts_are_those_that_were_recorded),
+        cmocka_unit_test(all_of_this_is_as_recorded),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
+    if (setenv("TZ", "UTC", 1) != 0)
+        return 1;
+    tzset();
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

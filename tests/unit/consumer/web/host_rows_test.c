@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "tests/support/emulator.h"
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define MANY 10000u
@@ -54,6 +55,16 @@ static void look_for(const struct pfl_host_rows *list, const char *search,
                          &(struct pfl_host_rows_query){
                              .search = search, .state = in, .page = page, .now_s = 1800000000},
                          ret_view);
+    pfl_record("%s %d %zu: from %zu of %zu of %zu, %zu up", search, (int)in, page, ret_view->first,
+               ret_view->found, ret_view->all, ret_view->up);
+    for (size_t i = 0; i < ret_view->rows_len; i++) {
+        struct pfl_host_row row;
+
+        pfl_host_rows_get_row(list, ret_view->rows[i], &row);
+        pfl_record("%s %s, relay %d %s, why %s, named %s", row.name, row.title, row.has_relay,
+                   row.has_relay ? row.relay.version : "", row.facts != NULL ? row.facts->why : "-",
+                   row.spec != NULL ? row.spec->text : "-");
+    }
 }
 
 static size_t found(const struct pfl_host_rows *list, const char *search,
@@ -256,6 +267,12 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(list_twice, NULL, true);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0xfde8ebf4d107ba3a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,8 +283,10 @@ int main(void)
         cmocka_unit_test(named_hosts_are_up_when_they_answered),
         cmocka_unit_test(host_with_which_something_is_wrong_is_a_problem),
         cmocka_unit_test(ten_thousand_hosts_are_searched_at_once),
+        cmocka_unit_test(all_of_this_is_as_recorded),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 static char text[8192];
@@ -152,6 +153,89 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(write_page, NULL, false);
 }
 
+static void write_code(uint32_t c, char *dst)
+{
+    size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+    for (size_t i = len; i-- > 1; c >>= 6)
+        dst[i] = (char)(0x80 | (c & 0x3f));
+    dst[0] = (char)(len == 1 ? c : (0xf00u >> len & 0xff) | c);
+    dst[len] = '\0';
+}
+
+static void each_character_and_each_beginning_of_one_is_written_as_recorded(void **state)
+{
+    static const uint32_t ends[] = {0xd7ff,  0xe000,  0xfdff,  0xff00,  0xffff,
+                                    0x10000, 0xdffff, 0xe0000, 0xe0fff, 0xe1000};
+    char what[8];
+
+    (void)state;
+    pfl_record_begin();
+    for (uint32_t c = 1; c < 0x2100; c++) {
+        write_code(c, what);
+        pfl_record("%s", write_text(what));
+    }
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        for (uint32_t c = ends[i] - 8; c < ends[i] + 8; c++) {
+            write_code(c, what);
+            pfl_record("%s", write_text(what));
+        }
+    for (unsigned i = 0; i < 0x10000; i++) {
+        static const unsigned char thirds[] = {0x80, 0xbf, 0xc0, '<'};
+        const char bytes[] = {
+            (char)(i >> 8), (char)(i & 0xff), (char)thirds[i % 4], (char)0x80, 'z', '\0'};
+
+        pfl_record("%s", write_text(bytes));
+    }
+    pfl_assert_recorded(0xc6ac566b8cdedde1);
+}
+
+static void addresses_elements_and_depths_are_written_as_recorded(void **state)
+{
+    static const char *const elements[] = {"meta", "link", "input", "br", "hr", "img", "wbr", "p"};
+    static const char *const attributes[] = {
+        "href",    "src",        "action", "formaction", "style", "srcdoc", "srcset", "data",
+        "content", "http-equiv", "o",      "on",         "onx",   "class",  "data-x", "hre"};
+    struct pfl_html h;
+
+    (void)state;
+    pfl_record_begin();
+    for (unsigned c = 1; c < 256; c++) {
+        const char value[] = {(char)c, '\0'};
+
+        pfl_html_init(&h, 4096);
+        pfl_html_open(&h, "a");
+        pfl_html_href(&h, "/x", "n", value, "m", NULL, value, "");
+        pfl_record("%s", get(&h));
+    }
+    pfl_html_init(&h, sizeof(text) - 1);
+    for (size_t i = 0; i < 8; i++)
+        for (size_t k = 0; k < 8; k++)
+            pfl_html_add_leaf(&h, elements[k], k % 2 == 0 ? NULL : "c", NULL);
+    for (size_t i = 0; i < 12; i++)
+        pfl_html_add_leaf(&h, "i", NULL, "x"), pfl_html_open_element(&h, "b");
+    pfl_html_close_to(&h, 5);
+    pfl_html_textf(&h, "%d<%s", 5, "6");
+    pfl_html_script(&h, "/s.js");
+    pfl_html_refresh(&h, 7, "/next");
+    pfl_html_refresh(&h, 7, "");
+    pfl_html_meta(&h, "viewport", "width");
+    pfl_html_open(&h, "form");
+    pfl_html_action(&h, "/do");
+    pfl_html_attr(&h, "class", NULL);
+    pfl_record("%u", h.depth);
+    pfl_record("%s", get(&h));
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+        pfl_html_init(&h, 4096);
+        pfl_html_open(&h, "p");
+        pfl_html_add_attribute(&h, attributes[i], "v");
+        pfl_html_text(&h, "after");
+        pfl_record("%s %d", attributes[i], h.rc);
+        pfl_html_fini(&h);
+    }
+    pfl_assert_recorded(0xdf961d94f2580a27);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +246,8 @@ int main(void)
         cmocka_unit_test(attributes_that_browsers_act_on_are_refused),
         cmocka_unit_test(depth_and_length_have_limits),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(each_character_and_each_beginning_of_one_is_written_as_recorded),
+        cmocka_unit_test(addresses_elements_and_depths_are_written_as_recorded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "relay/hub/agent_events.h"
 
 #include "relay/hub/agent_event.h"
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define TRIGGER "{\"kind\":\"trigger\",\"operator\":\"ann\",\"session\":\"s\",\"trigger\":\"t\"}\n"
@@ -258,6 +259,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0xb5161d95d6c8a90e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,7 +283,9 @@ int main(void)
         WORLD_TEST(an_agent_without_a_hello_is_not_asked),
         WORLD_TEST(without_memory_it_is_said_that_there_are_no_events),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

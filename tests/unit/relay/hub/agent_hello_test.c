@@ -2,6 +2,7 @@
 /* What an agent is asked when it has come, and each minute: hello, clock, events. */
 #include "relay/hub/agent_hello.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 static struct world_peer *a;
@@ -245,6 +246,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x7f69cf0ba0206144);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,7 +270,9 @@ int main(void)
         WORLD_TEST(an_agent_that_cannot_be_asked_is_reported),
         WORLD_TEST(an_agent_that_is_lost_while_it_is_asked_is_not_reported),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

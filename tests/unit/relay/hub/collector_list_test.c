@@ -2,6 +2,7 @@
 /* Collectors' connections: who may have one, which counts, who reaches it; scopes. */
 #include "relay/hub/collector_list.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define COLLECT "rule { name: \"c\" operator: \"col*\" host: \"web-*\" role: \"c\" } "
@@ -253,6 +254,12 @@ static void short_of_memory_nothing_is_left_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x0390e8d9a28b6309);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,7 +274,9 @@ int main(void)
         WORLD_TEST(other_rates_hold_for_streams_to_collectors_from_now_on),
         WORLD_TEST(a_collector_reads_scopes_and_nobody_else),
         WORLD_TEST(short_of_memory_nothing_is_left_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* What agents are asked in operators' names, and how their answers come back. */
 #include "relay/hub/forwarded_request.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define UNDER_A_ROLE                                                                               \
@@ -213,6 +214,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x1371a4b7d57033f5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,7 +233,9 @@ int main(void)
         WORLD_TEST(an_empty_answer_takes_nothing_and_has_no_type),
         WORLD_TEST(an_agent_that_goes_takes_no_request),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

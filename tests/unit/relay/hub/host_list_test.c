@@ -2,6 +2,7 @@
 /* The list of hosts: whom it shows, how fast, and what is left of one that is not read. */
 #include "relay/hub/host_list.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 static struct world_answer answer;
@@ -125,6 +126,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x90887f9f0fdeb73b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,7 +140,9 @@ int main(void)
         WORLD_TEST(each_host_that_is_looked_at_counts),
         WORLD_TEST(an_operator_who_leaves_while_it_waits_leaves_nothing),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

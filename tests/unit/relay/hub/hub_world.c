@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "proto/tunnel/tunnel_offer.h"
+#include "tests/support/recorded.h"
 
 struct world world;
 
@@ -91,6 +92,7 @@ static void audit(void *user, const struct pfl_audit_log_entry *e)
            e->status, or_dash(e->who), or_dash(e->host), or_dash(e->stream),
            (unsigned long long)e->bytes_to_host, (unsigned long long)e->bytes_to_operator,
            or_dash(e->method), or_dash(e->detail), e->is_refused ? " (refused)" : "");
+    pfl_record("%s %s", world.audited, or_dash(e->detail));
 }
 
 static void report(void *user, const struct pfl_hub_report *r)
@@ -100,6 +102,7 @@ static void report(void *user, const struct pfl_hub_report *r)
            or_dash(r->context->who), or_dash(r->context->host), or_dash(r->context->stream),
            (unsigned long long)(r->stats != NULL ? r->stats->status : r->number),
            or_dash(r->detail));
+    pfl_record("%s", world.reported);
 }
 
 /* ---- an agent ---- */
@@ -198,6 +201,7 @@ static void note_asked(struct world_peer *p, const struct pfl_h2_head *head)
             append(p->asked, sizeof(p->asked), " %s=%s", fields[i] + strlen("perfleet-"), value);
     }
     append(p->asked, sizeof(p->asked), "\n");
+    pfl_record("asked %s", p->asked);
 }
 
 static void answer_text(struct pfl_h2_stream *h2_stream, unsigned status, const char *text)
@@ -340,6 +344,9 @@ static void on_answer_closed(void *user, uint32_t code)
 
     a->h2_stream = NULL;
     a->code = code;
+    pfl_record("closed %u: %u %s %s %zu bytes", code, a->status, a->problem, a->type, a->body_len);
+    if (a->body_len < sizeof(a->body))
+        pfl_record_bytes("body", pfl_span_of(a->body, a->body_len));
 }
 
 static const struct pfl_h2_stream_ops asking_ops = {
@@ -649,7 +656,17 @@ int world_setup(void **state)
 
 int world_teardown(void **state)
 {
+    struct pfl_traffic t;
+
     (void)state;
+    pfl_stream_table_get_traffic(&world.streams, &t);
+    pfl_record("begun %llu resumed %llu cut %llu open %llu", (unsigned long long)t.begun,
+               (unsigned long long)t.resumed, (unsigned long long)t.cut,
+               (unsigned long long)t.open);
+    pfl_record("bytes %llu %llu, held %llu %llu, unused %llu %llu",
+               (unsigned long long)t.bytes_to_host, (unsigned long long)t.bytes_to_operator,
+               (unsigned long long)t.held_to_host, (unsigned long long)t.held_to_operator,
+               (unsigned long long)t.unused_to_host, (unsigned long long)t.unused_to_operator);
     world_close();
     pfl_sweep_assert_no_leak();
     return 0;

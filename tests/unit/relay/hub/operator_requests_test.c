@@ -2,6 +2,7 @@
 /* Operators' requests: statuses, sentences, and lines of the audit log. */
 #include "relay/hub/operator_requests.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define NO_RULE "rule { name: \"r\" operator: \"bob\" host: \"*\" }"
@@ -203,6 +204,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x4a294c0b1e83db3f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,7 +222,9 @@ int main(void)
         WORLD_TEST(only_a_role_that_says_so_forgets),
         WORLD_TEST(one_operator_leaves_some_of_an_agents_streams_to_others),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

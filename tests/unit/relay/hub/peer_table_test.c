@@ -2,6 +2,7 @@
 /* Who may connect, which connection is its host's, and what the policy says of whom. */
 #include "relay/hub/peer_table.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define LABELLED "rule { name: \"r\" operator: \"ann\" host: \"*\" label: \"tier=web\" }"
@@ -222,6 +223,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0xdf7eb7c4b34f4e4c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,7 +243,9 @@ int main(void)
         WORLD_TEST(hosts_that_left_long_ago_are_forgotten_and_audited),
         WORLD_TEST(a_host_that_finds_no_room_is_not_taken),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

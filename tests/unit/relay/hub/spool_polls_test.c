@@ -2,6 +2,7 @@
 /* Collectors that ask for spools: what they get at once, what they wait for, who gets nothing. */
 #include "relay/hub/spool_polls.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define COLLECT "rule { name: \"c\" operator: \"col\" host: \"web-*\" role: \"c\" } "
@@ -252,6 +253,12 @@ static void short_of_memory_nothing_is_left_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x4bee592179bacb1f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,7 +271,9 @@ int main(void)
         WORLD_TEST(one_waits_on_a_connection),
         WORLD_TEST(many_hosts_come_in_pieces),
         WORLD_TEST(short_of_memory_nothing_is_left_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

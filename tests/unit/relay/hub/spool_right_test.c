@@ -4,6 +4,7 @@
 #include "relay/hub/spool_right.h"
 
 #include "perfleet/policy.fields.h"
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define COLLECT "rule { name: \"c\" operator: \"col\" host: \"*\" role: \"c\" } "
@@ -242,6 +243,12 @@ static void short_of_memory_nothing_is_left_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0xe4a82173a6ae7875);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,7 +264,9 @@ int main(void)
         WORLD_TEST(another_role_of_the_orderer_is_got_by_dialling_again),
         WORLD_TEST(a_collectors_role_bounds_its_streams),
         WORLD_TEST(short_of_memory_nothing_is_left_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

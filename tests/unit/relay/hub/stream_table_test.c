@@ -2,6 +2,7 @@
 /* Operators' streams: who gets one, what they may hold, and what another policy does to them. */
 #include "relay/hub/stream_table.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define RULE "rule { name: \"r\" operator: \"ann\" host: \"*\" role: \"x\" } "
@@ -585,6 +586,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x1b9b2e041cf248b9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -617,7 +624,9 @@ int main(void)
         WORLD_TEST(a_hosts_labels_are_looked_at_for_its_own_streams),
         WORLD_TEST(an_agent_with_too_many_streams_takes_no_more),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* Work that waits for a rate: each once, in turns, and none after it has left. */
 #include "relay/hub/throttle.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 static struct world_peer *ann;
@@ -75,6 +76,12 @@ static void what_has_left_does_not_go_on(void **state)
     assert_string_equal(order, "0");
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0xb16d85499264c731);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -83,7 +90,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_waits_again_waits_for_the_next_time, setup,
                                         world_teardown),
         cmocka_unit_test_setup_teardown(what_has_left_does_not_go_on, setup, world_teardown),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

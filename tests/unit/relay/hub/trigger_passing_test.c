@@ -2,6 +2,7 @@
 /* Triggers for other hosts: to whom, when, how old, and what is said of the answers. */
 #include "relay/hub/trigger_passing.h"
 
+#include "tests/support/recorded.h"
 #include "tests/unit/relay/hub/hub_world.h"
 
 #define RAISED(trigger)                                                                            \
@@ -262,6 +263,12 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     world_open(NULL);
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x549af84c3fac1c8e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,7 +288,9 @@ int main(void)
         WORLD_TEST(an_agent_without_a_hello_waits),
         WORLD_TEST(one_that_cannot_be_started_is_tried_again),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(all_of_this_is_as_recorded),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
