@@ -101,6 +101,22 @@ ask_on_and_on() {
 }
 check "one that asks on and on has to ask later" says "ask again later" ask_on_and_on
 check "and has no more than 8" test "$(grep -c 'CN=busy$' "$D/index.txt")" -eq 8
+renew_as_stranger() { # with a name and a serial of this fleet, of an authority that this machine trusts for the web
+    local serial web=$WORK/web
+    mkdir -p "$web/trusted"
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$web/ca.key" -out "$web/ca.pem" \
+        -subj "/CN=web" -days 9 2>/dev/null
+    cp "$web/ca.pem" "$web/trusted/$(openssl x509 -in "$web/ca.pem" -noout -hash).0"
+    serial=$(openssl x509 -in "$D/host-busy.pem" -noout -serial | cut -d= -f2)
+    openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$web/key.pem" -out "$web/req.pem" \
+        -subj "/O=x" 2>/dev/null
+    openssl x509 -req -in "$web/req.pem" -CA "$web/ca.pem" -CAkey "$web/ca.key" -set_serial "0x$serial" -days 9 \
+        -extfile <(echo "subjectAltName=URI:perfleet://test/host/web1") -out "$web/cert.pem" 2>/dev/null
+    (echo "perfleet-renew 1" && cat "$web/cert.pem" "$web/req.pem") |
+        SSL_CERT_DIR=$web/trusted "$ROOT/deploy/pki/perfleet-pki" sign "$D" 2>&1
+}
+check "a certificate of an authority that the machine trusts besides is of no use" \
+    says "refused: the certificate is not of this authority" renew_as_stranger
 renew_as_before() { # with the same certificate each time, as one does who kept the request
     for _ in {1..12}; do
         cp "$D/host-again.pem.first" "$WORK/again.pem"
