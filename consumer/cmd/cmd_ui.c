@@ -91,8 +91,12 @@ static void watch_signals(struct page *p, uv_loop_t *loop)
 
 /* ---- command lines that the pages show ---- */
 
-/* The options that this command line gave; settings and defaults apply to other commands, too. */
-static void write_options(const struct pfl_args *args, struct pfl_command_line *line)
+#define WORDS_MAX 16u
+
+/* The options that this command line gave; settings and defaults apply to other commands, too. As a
+ * line for people, and as words for a process. */
+static void write_options(const struct pfl_args *args, struct pfl_command_line *line,
+                          const char *ret_words[WORDS_MAX + 1])
 {
     const struct pfl_operator_conf *conf = &args->settings.conf;
     const struct {
@@ -104,10 +108,21 @@ static void write_options(const struct pfl_args *args, struct pfl_command_line *
         {"crl", "--crl", conf->values->crl},       {"cert", "--cert", conf->values->cert},
         {"key", "--key", conf->values->key},       {"timeout", "--timeout", conf->values->timeout}};
 
+    size_t len = 0;
+
     *line = (struct pfl_command_line){.len = 0};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (pfl_operator_conf_source(conf, all[i].key) == PFL_SETTINGS_FLAG)
-            pfl_command_line_option(line, all[i].option, all[i].value);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (pfl_operator_conf_source(conf, all[i].key) != PFL_SETTINGS_FLAG)
+            continue;
+        pfl_command_line_option(line, all[i].option, all[i].value);
+        ret_words[len++] = all[i].option;
+        ret_words[len++] = all[i].value;
+    }
+    if (args->collector != NULL) {
+        ret_words[len++] = "--collector";
+        ret_words[len++] = args->collector;
+    }
+    ret_words[len] = NULL;
 }
 
 static void write_targets(const struct pfl_args *args, struct pfl_command_line *line)
@@ -145,6 +160,7 @@ static int serve(struct pfl_args *args)
     struct pfl_targets *t = &args->targets;
     struct pfl_command_line options;
     struct pfl_command_line targets;
+    const char *words[WORDS_MAX + 1];
     struct page page = {.args = args};
     struct pfl_web_conf conf = {
         .timeout_ms = t->timeout_ms,
@@ -156,6 +172,7 @@ static int serve(struct pfl_args *args)
         .fleet = t->fleet,
         .collector = args->collector,
         .options = options.text,
+        .words = words,
         .targets = targets.text,
         .version = PFL_VERSION,
         .port = args->page_port,
@@ -164,7 +181,7 @@ static int serve(struct pfl_args *args)
     };
     char link[LINK_BYTES];
 
-    write_options(args, &options);
+    write_options(args, &options, words);
     write_targets(args, &targets);
     pfl_targets_fill_conn(t, &conf.conn);
     t->inventory = NULL;

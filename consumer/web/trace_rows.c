@@ -34,6 +34,12 @@ static void take_one(struct pfl_trace_row *row, const Perfleet__StoredTrace *tra
                                   .missing_to = s->gap != NULL ? s->gap->last : 0,
                                   .is_pinned = trace->pin != NULL};
     copy_text(row->id, sizeof(row->id), trace->id);
+    copy_text(row->host, sizeof(row->host), s->host);
+    if (trace->pin != NULL) {
+        copy_text(row->pin_who, sizeof(row->pin_who), trace->pin->who);
+        copy_text(row->pin_reason, sizeof(row->pin_reason), trace->pin->reason);
+        row->pin_end_unix_ns = trace->pin->end_unix_ns;
+    }
     copy_text(row->order, sizeof(row->order), s->order);
     copy_text(row->trigger, sizeof(row->trigger), s->trigger != NULL ? s->trigger->name : "");
     for (size_t i = 0; i < s->n_loss; i++)
@@ -200,7 +206,44 @@ static void add_notes(const struct pfl_trace_row *row, struct pfl_html *h)
     pfl_html_close(h);
 }
 
-static void add_row(const struct pfl_trace_row *row, struct pfl_html *h)
+static void add_pin(const struct pfl_trace_row *row, struct pfl_html *h)
+{
+    char time[32];
+
+    pfl_html_open(h, "td");
+    pfl_html_attr(h, "data-label", "Pin");
+    if (row->is_pinned)
+        pfl_html_textf(h, "%s: %s", row->pin_who, row->pin_reason);
+    if (row->is_pinned && row->pin_end_unix_ns != 0)
+        pfl_html_textf(h, ", until %s", write_time(row->pin_end_unix_ns, time, sizeof(time)));
+    pfl_html_close(h);
+}
+
+static void add_choice(const struct pfl_trace_row *row, struct pfl_html *h)
+{
+    pfl_html_open(h, "td");
+    pfl_html_attr(h, "data-label", "Choose");
+    pfl_html_open(h, "input");
+    pfl_html_attr(h, "type", "checkbox");
+    pfl_html_attr(h, "name", "id");
+    pfl_html_attr(h, "value", row->id);
+    pfl_html_attrf(h, "aria-label", "choose %s", row->id);
+    pfl_html_close(h);
+    pfl_html_close(h);
+}
+
+static void add_host(const struct pfl_trace_row *row, struct pfl_html *h)
+{
+    pfl_html_open(h, "td");
+    pfl_html_attr(h, "data-label", "Host");
+    pfl_html_open(h, "a");
+    pfl_html_href(h, "/host", "name", row->host);
+    pfl_html_text(h, row->host);
+    pfl_html_close(h);
+    pfl_html_close(h);
+}
+
+static void add_row(const struct pfl_trace_row *row, bool is_choice, struct pfl_html *h)
 {
     char text[48];
     double seconds = row->end_unix_ns > row->begin_unix_ns
@@ -208,10 +251,14 @@ static void add_row(const struct pfl_trace_row *row, struct pfl_html *h)
                          : 0;
 
     pfl_html_open(h, "tr");
+    if (is_choice)
+        add_choice(row, h);
     pfl_html_open(h, "th");
     pfl_html_attr(h, "scope", "row");
     pfl_html_text(h, write_time(row->begin_unix_ns, text, sizeof(text)));
     pfl_html_close(h);
+    if (is_choice)
+        add_host(row, h);
     (void)snprintf(text, sizeof(text), "%.1f s", seconds);
     add_cell(h, "Length", true, text);
     add_cell(h, "Order", false, row->order);
@@ -219,6 +266,8 @@ static void add_row(const struct pfl_trace_row *row, struct pfl_html *h)
     add_cell(h, "Number", true, text);
     add_cell(h, "Size", true, pfl_layout_bytes(row->bytes, text, sizeof(text)));
     add_notes(row, h);
+    if (is_choice)
+        add_pin(row, h);
     pfl_html_open(h, "td");
     pfl_html_attr(h, "data-label", "Id");
     pfl_html_leaf(h, "code", row->id);
@@ -226,33 +275,56 @@ static void add_row(const struct pfl_trace_row *row, struct pfl_html *h)
     pfl_html_close(h);
 }
 
-void pfl_trace_rows_write_table(const struct pfl_trace_rows *self, struct pfl_html *h)
+static void add_columns(bool is_choice, struct pfl_html *h)
 {
-    static const char *const columns[] = {"Begin", "Length", "Order", "Number",
-                                          "Size",  "Notes",  "Id"};
+    static const struct {
+        const char *name;
+        bool is_number;
+        bool is_of_choice;
+    } columns[] = {{"Choose", false, true}, {"Begin", false, false}, {"Host", false, true},
+                   {"Length", true, false}, {"Order", false, false}, {"Number", true, false},
+                   {"Size", true, false},   {"Notes", false, false}, {"Pin", false, true},
+                   {"Id", false, false}};
 
+    pfl_html_open(h, "thead");
+    pfl_html_open(h, "tr");
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        if (columns[i].is_of_choice && !is_choice)
+            continue;
+        pfl_html_open(h, "th");
+        pfl_html_attr(h, "scope", "col");
+        if (columns[i].is_number)
+            pfl_html_attr(h, "class", "n");
+        pfl_html_text(h, columns[i].name);
+        pfl_html_close(h);
+    }
+    pfl_html_close(h);
+    pfl_html_close(h);
+}
+
+static void write_table(const struct pfl_trace_rows *r, bool is_choice, struct pfl_html *h)
+{
     pfl_html_open(h, "div");
     pfl_html_attr(h, "class", "scroll");
     pfl_html_attr(h, "tabindex", "0");
     pfl_html_attr(h, "role", "region");
     pfl_html_attr(h, "aria-label", "Traces");
     pfl_html_open(h, "table");
-    pfl_html_open(h, "thead");
-    pfl_html_open(h, "tr");
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        pfl_html_open(h, "th");
-        pfl_html_attr(h, "scope", "col");
-        if (i == 1 || i == 3 || i == 4)
-            pfl_html_attr(h, "class", "n");
-        pfl_html_text(h, columns[i]);
-        pfl_html_close(h);
-    }
-    pfl_html_close(h);
-    pfl_html_close(h);
+    add_columns(is_choice, h);
     pfl_html_open(h, "tbody");
-    for (size_t i = 0; i < self->len; i++)
-        add_row(&self->rows[i], h);
+    for (size_t i = 0; i < r->len; i++)
+        add_row(&r->rows[i], is_choice, h);
     pfl_html_close(h);
     pfl_html_close(h);
     pfl_html_close(h);
+}
+
+void pfl_trace_rows_write_table(const struct pfl_trace_rows *self, struct pfl_html *h)
+{
+    write_table(self, false, h);
+}
+
+void pfl_trace_rows_write_choice(const struct pfl_trace_rows *self, struct pfl_html *h)
+{
+    write_table(self, true, h);
 }

@@ -10,6 +10,7 @@
 
 struct pfl_trace_row {
     char id[32];
+    char host[256];
     char order[64];
     char trigger[64]; /* "": none */
     uint32_t number;
@@ -19,6 +20,9 @@ struct pfl_trace_row {
     uint64_t losses;
     uint32_t missing_to; /* not 0: it is a gap, of the segments from `number` to this */
     bool is_pinned;
+    char pin_who[64];
+    char pin_reason[128];
+    uint64_t pin_end_unix_ns; /* 0: none is known */
 };
 
 struct pfl_trace_rows {
@@ -34,5 +38,7 @@ void pfl_trace_rows_write_bar(const struct pfl_trace_rows *self, uint64_t now_un
                               struct pfl_html *h);
 /* Newest first. */
 void pfl_trace_rows_write_table(const struct pfl_trace_rows *self, struct pfl_html *h);
+/* Of several hosts: with the host and a box to choose each, whose field is `id`. */
+void pfl_trace_rows_write_choice(const struct pfl_trace_rows *self, struct pfl_html *h);
 
 #endif

@@ -39,6 +39,7 @@ struct pfl_web_conf {
     const char *fleet;             /* "" if it has no name */
     const char *collector;         /* its name; NULL: the only one at the relay */
     const char *options;           /* " --relay ...": of the connection, for command lines */
+    const char *const *words;      /* the same options as words, up to NULL; NULL: none */
     const char *targets;           /* " --select ...": which hosts */
     const char *version;           /* this program's */
     uint64_t fresh_ms;             /* 0: PFL_WEB_FRESH_MS */

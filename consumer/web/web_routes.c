@@ -6,14 +6,20 @@
 
 #include "consumer/web/host_visit.h"
 #include "consumer/web/hosts_visit.h"
+#include "consumer/web/trace_change_visit.h"
+#include "consumer/web/traces_visit.h"
 
 static const struct pfl_web_route routes[] = {
     {"GET", "/hosts", pfl_hosts_visit_open},
     {"GET", "/host", pfl_host_visit_open},
+    {"GET", "/traces", pfl_traces_visit_open},
+    {"POST", "/traces/choose", pfl_trace_change_visit_choose},
+    {"POST", "/traces/change", pfl_trace_change_visit_open},
 };
 
 const struct pfl_layout_tab pfl_web_tabs[] = {
     {"/hosts", "Hosts"},
+    {"/traces", "Traces"},
 };
 const size_t pfl_web_tabs_len = sizeof(pfl_web_tabs) / sizeof(pfl_web_tabs[0]);
 

@@ -110,12 +110,14 @@ else
     skip "another user's program gets nothing" "no root"
     skip "and the log says so" "no root"
 fi
+has_packets() { $CHECK "$1" >/dev/null || { $CHECK "$1"; return 1; }; }
 if ! command -v chromium >/dev/null; then
     skip "a browser walks the pages" "no chromium"
 else
     axe_find || { AXE=-; skip "axe-core judges the pages" "no npm, or axe-core cannot be installed"; }
     tap_claims env -u PERFETTO_PRODUCER_SOCK_NAME python3 -B "$ROOT/tests/support/page_walk.py" "$LINK" "$MEETING_PID" "$WORK/shots" "$AXE" \
         "${PFL_CHROMIUM_FLAGS[@]}"
+    check "what was downloaded is a trace of both" has_packets "$WORK/shots/download.pftrace"
     [ -z "${PFL_SHOTS:-}" ] || cp "$WORK/shots"/*.png "$PFL_SHOTS/"
 fi
 kill "$UI"

@@ -172,7 +172,98 @@ def walk_refusals(cookie):
     claim("a page that is not there is 404", status == 404, body)
 
 
+def choose(browser, session, action, count=1):
+    """Chooses the first traces of the list, and what to do with them: their ids."""
+    ids = browser.run(session, f"[...document.querySelectorAll('input[name=id]')].slice(0, {count}).map("
+                               "e => (e.checked = true, e.value))")
+    browser.run(session, f"document.querySelector('button[value={action}]').scrollIntoView({{block: 'center'}}); true")
+    browser.click(session, f"button[value={action}]")
+    return ids
+
+
+def confirm(browser, session, action):
+    browser.wait(session, "document.querySelector('form[action=\"/traces/change\"]')")
+    browser.click(session, f"button[value={action}]")
+    return browser.wait(session, "location.search.includes('done=') && document.querySelector('.notice')?.innerText")
+
+
+def walk_traces(browser, session, cookie):
+    paint = first_bytes_ms(browser, session, "/traces")
+    print(f"# first paint of the traces after {paint} ms", flush=True)
+    claim("the traces have a map of both hosts", browser.wait(
+        session, "document.querySelectorAll('table.heatmap tbody tr').length == 2 && "
+                 "document.querySelectorAll('table.heatmap rect').length >= 2"), browser.run(session, "document.body.innerText"))
+    claim("which says in words where there are none", browser.run(
+        session, "/none \\d\\d:\\d\\d/.test(document.querySelector('table.heatmap td[data-label=Notes]').innerText)"))
+    claim("and the command that lists them", browser.run(session, "document.querySelector('#command').innerText").startswith(
+        "perfleet traces list --relay 127.0.0.1:"), browser.run(session, "document.querySelector('#command').innerText"))
+    past = time.strftime("since=1h&until=%Y-%m-%dT%H:%M:%SZ", time.gmtime())  # whose list stays
+    go(browser, session, "/traces?" + past, "document.querySelector('table.heatmap')")
+    browser.run(session, "document.querySelector('input[name=host]').focus()")
+    browser.call("Input.insertText", session, text="web*")
+    press(browser, session, "Enter", 13)
+    claim("a filter that is typed holds for list and map", browser.wait(
+        session, "location.search.includes('host=web*') && document.querySelectorAll('table.heatmap tbody tr').length == 1 && "
+                 "[...document.querySelectorAll('td[data-label=Host]')].every(e => e.innerText == 'web1')"),
+        browser.run(session, "document.body.innerText"))
+    pinned = choose(browser, session, "pin")
+    claim("a pin is asked about", browser.wait(session, "document.querySelector('h1')?.innerText == 'Pin 1 trace?'"))
+    browser.run(session, "document.querySelector('input[name=reason]').focus()")
+    browser.call("Input.insertText", session, text="<script>alert(2)</script>")
+    notice = confirm(browser, session, "pin")
+    claim("and done, which the page says", notice == "1 trace pinned.", notice)
+    claim("with its reason as text, and the filter kept", browser.run(
+        session, "document.body.innerText.includes('me: <script>alert(2)</script>, until') && "
+                 "document.querySelector('input[name=host]').value == 'web*'"), browser.run(session, "document.body.innerText"))
+    go(browser, session, "/traces?host=web1&" + past, f"document.querySelector('input[value=\"{pinned[0]}\"]')")
+    browser.run(session, f"document.querySelector('input[value=\"{pinned[0]}\"]').checked = true")
+    browser.click(session, "button[value=rm]")
+    notice = confirm(browser, session, "rm")
+    claim("what is pinned is not deleted, and it says why", notice and "are pinned" in notice, notice)
+    browser.run(session, f"document.querySelector('input[value=\"{pinned[0]}\"]').checked = true")
+    browser.click(session, "button[value=unpin]")
+    notice = confirm(browser, session, "unpin")
+    claim("it is unpinned", notice == "1 trace unpinned.", notice)
+    browser.run(session, f"document.querySelector('input[value=\"{pinned[0]}\"]').checked = true")
+    browser.click(session, "button[value=rm]")
+    notice = confirm(browser, session, "rm")
+    claim("and deleted", notice == "1 trace deleted." and browser.run(
+        session, f"!document.querySelector('input[value=\"{pinned[0]}\"]')"), notice)
+    go(browser, session, "/traces?since=never", "document.readyState == 'complete'")
+    claim("a time that is none is said", "Times: give one such as 14:03" in browser.run(session, "document.body.innerText"))
+    go(browser, session, "/traces?since=1h&group=role", "document.querySelectorAll('table.heatmap tbody tr').length == 2")
+    claim("rows may be a label's values", browser.run(
+        session, "[...document.querySelectorAll('table.heatmap tbody th')].map(e => e.innerText).join()") == "db,web")
+    walk_download(browser, session, cookie)
+
+
+def walk_download(browser, session, cookie):
+    go(browser, session, "/traces?since=1h", "document.querySelectorAll('input[name=id]').length >= 2")
+    ids = browser.run(session, "[...document.querySelectorAll('input[name=id]')].slice(0, 2).map(e => e.value)")
+    token = browser.run(session, "document.querySelector('input[name=change]').value")
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    body = "act=get&" + "&".join("id=" + i for i in ids)
+    is_refused("a download without the form's token is refused", method="POST", path="/traces/choose", Cookie=cookie,
+               Origin=ORIGIN, body=body.encode(), **form)
+    connection = http.client.HTTPConnection(HERE.hostname, HERE.port, timeout=120)
+    connection.request("POST", "/traces/choose", body=body + "&change=" + token, headers={
+        "Cookie": cookie, "Origin": ORIGIN, "Content-Type": "application/x-www-form-urlencoded"})
+    answer = connection.getresponse()
+    trace = answer.read()
+    claim("chosen traces are one file", answer.status == 200 and len(trace) > 1000 and trace[0] == 10 and
+          'filename="traces.pftrace"' in answer.getheader("Content-Disposition", ""), (answer.status, trace[:300]))
+    with open(os.path.join(FOLDER, "download.pftrace"), "wb") as file:
+        file.write(trace)
+    connection.request("POST", "/traces/choose", body=f"act=get&id={'0' * 26}&change={token}", headers={
+        "Cookie": cookie, "Origin": ORIGIN, "Content-Type": "application/x-www-form-urlencoded"})
+    answer = connection.getresponse()
+    page = answer.read().decode()
+    claim("traces that are not there are said", answer.status == 502 and "no trace is selected" in page, page)
+
+
 def walk_without_script(browser, cookie):
+    body = request(path="/traces", Cookie=cookie)[1]
+    claim("the map needs no script", body.count("<rect") >= 2 and "</html>" in body, body)
     session = browser.attach(browser.call("Target.createTarget", url="about:blank")["targetId"])
     browser.call("Emulation.setScriptExecutionDisabled", session, value=True)
     browser.call("Page.navigate", session, url=ORIGIN + "/hosts?q=role%3Dweb&state=up")
@@ -196,8 +287,10 @@ def main():
         walk_host(browser, session)
         cookie = cookie_of(browser, session)
         walk_refusals(cookie)
-        for name, path, height in (("hosts", "/hosts", 360), ("host", "/host?name=web1", 900)):
+        walk_traces(browser, session, cookie)
+        for name, path, height in (("hosts", "/hosts", 360), ("host", "/host?name=web1", 900), ("traces", "/traces?since=10m", 1240)):
             go(browser, session, path, "document.readyState == 'complete'")
+            browser.wait(session, "document.querySelector('footer')")
             shoot(browser, session, name + "-light", 1200, height, "light")
             shoot(browser, session, name + "-dark", 1200, height, "dark")
             shoot(browser, session, name + "-phone", 400, 800, "light")

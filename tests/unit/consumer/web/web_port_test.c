@@ -20,6 +20,7 @@
 #include "base/closer.h"
 #include "base/io/loop.h"
 #include "base/mem.h"
+#include "consumer/web/web_impl.h"
 #include "tests/support/sweep.h"
 
 #define TEXT_MAX (1u << 20)
@@ -133,19 +134,15 @@ static void close_world(struct world *w)
     pfl_sweep_assert_no_leak();
 }
 
-/* The whole answer to one request, with the loop's turns between. */
-static const char *visit(struct world *w, const char *path)
+/* The whole answer to a request of `size` bytes, with the loop's turns between. */
+static const char *exchange(struct world *w, const char *request, int size)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)w->port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char request[512];
     size_t len = 0;
     ssize_t n = -1;
-    int size = snprintf(request, sizeof(request),
-                        "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nCookie: %s\r\n\r\n", path,
-                        w->port, w->cookie);
 
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(send(fd, request, (size_t)size, MSG_NOSIGNAL), size);
@@ -160,6 +157,31 @@ static const char *visit(struct world *w, const char *path)
     text[len] = '\0';
     (void)close(fd);
     return text;
+}
+
+static const char *visit(struct world *w, const char *path)
+{
+    char request[512];
+    int size = snprintf(request, sizeof(request),
+                        "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nCookie: %s\r\n\r\n", path,
+                        w->port, w->cookie);
+
+    return exchange(w, request, size);
+}
+
+/* `fields` with the form's token behind them. */
+static const char *change(struct world *w, const char *path, const char *fields)
+{
+    char request[1024];
+    char body[512];
+    int len = snprintf(body, sizeof(body), "%s&change=%s", fields, w->web->access.change);
+    int size = snprintf(request, sizeof(request),
+                        "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nCookie: %s\r\n"
+                        "Origin: http://127.0.0.1:%u\r\nContent-Length: %d\r\n"
+                        "Content-Type: application/x-www-form-urlencoded\r\n\r\n%s",
+                        path, w->port, w->cookie, w->port, len, body);
+
+    return exchange(w, request, size);
 }
 
 /* The link becomes a cookie, unless memory is short. */
@@ -257,6 +279,51 @@ static void host_that_does_not_answer_says_why(void **state)
     close_world(&w);
 }
 
+#define ID "01JD0000000000000000000000"
+
+static void without_a_relay_there_are_no_traces(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
+    assert_true(has(visit(&w, "/traces?host=%3Cb%3E"), "HTTP/1.1 200 "));
+    assert_true(has(text, "Traces are a collector&#39;s, which is reached through a relay"));
+    assert_true(has(text, "value=\"&lt;b&gt;\""));
+    assert_true(has(text, "perfleet traces list --since 24h --host &#39;&lt;b&gt;&#39;<"));
+    assert_true(has(text, "</html>\n\r\n0\r\n\r\n"));
+    assert_true(has(visit(&w, "/traces?since=never"), "Times: give one such as 14:03"));
+    close_world(&w);
+}
+
+static void change_leads_back_with_its_result(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
+    assert_true(has(change(&w, "/traces/choose", "act=pin&host=a%0D%0Ab"), "HTTP/1.1 303 "));
+    assert_true(has(text, "Location: /traces?since=24h&host=a%0D%0Ab&done=1\r\n"));
+    assert_true(has(visit(&w, "/traces?done=1"), "<p class=\"notice\">Choose traces first.</p>"));
+    assert_false(has(visit(&w, "/traces?done=2"), "class=\"notice\""));
+    assert_true(has(change(&w, "/traces/choose", "act=rm&id=" ID), "<h1>Delete 1 trace?</h1>"));
+    assert_true(has(text, "perfleet traces rm " ID "<"));
+    assert_true(has(change(&w, "/traces/choose", "act=forget&id=" ID), "HTTP/1.1 400 "));
+    assert_true(has(change(&w, "/traces/change", "act=pin&keep=1d&id=" ID), "done=2"));
+    assert_true(has(visit(&w, "/traces?done=2"), "Not pinned: give a reason"));
+    assert_true(has(change(&w, "/traces/change", "act=pin&keep=x&reason=r&id=" ID), "done=3"));
+    assert_true(has(visit(&w, "/traces?done=3"), "Not pinned: keep for a time"));
+    assert_true(has(change(&w, "/traces/change", "act=rm"), "done=4"));
+    assert_true(has(change(&w, "/traces/change", "act=get&id=" ID), "done=5"));
+    assert_true(has(visit(&w, "/traces?done=5"), "There is no such change."));
+    assert_true(has(change(&w, "/traces/change", "act=unpin&id=" ID), "done=6"));
+    assert_true(has(visit(&w, "/traces?done=6"), "Traces are a collector&#39;s"));
+    assert_true(has(change(&w, "/none", "a=b"), "HTTP/1.1 404 "));
+    close_world(&w);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     struct pfl_mem_stats stats;
@@ -273,6 +340,9 @@ static void every_allocation_may_fail(void **state)
             enter(&w);
             (void)visit(&w, "/hosts");
             (void)visit(&w, n % 2 == 0 ? "/host?name=web-1" : "/host?name=one");
+            (void)visit(&w, "/traces");
+            (void)change(&w, "/traces/choose", "act=rm&id=" ID);
+            (void)change(&w, "/traces/change", "act=rm&id=" ID);
         }
         pfl_mem_stats_get(&stats);
         has_failed = stats.allocations >= n;
@@ -288,6 +358,8 @@ int main(void)
         cmocka_unit_test(search_and_part_are_of_the_query),
         cmocka_unit_test(old_list_is_asked_for_and_a_lost_relay_is_said),
         cmocka_unit_test(host_that_does_not_answer_says_why),
+        cmocka_unit_test(without_a_relay_there_are_no_traces),
+        cmocka_unit_test(change_leads_back_with_its_result),
         cmocka_unit_test(every_allocation_may_fail),
     };
 

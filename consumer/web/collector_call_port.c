@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A conversation with the collector: see collector_call_port.h.
+ *
+ *     NAME --GET /v1/collectors--> READY --replies--> ENDING --closed--> on_done
+ *
+ * Happy path: the relay names its collector, unless it was given; a stream to it; the owner's
+ * requests; replies until the owner ends it. Failures: a sentence; no collector is no failure. Time
+ * is limited from reply to reply. Ownership: the owner frees it after on_done; it waits for its
+ * call, stream and timer.
+ */
+#include "consumer/web/collector_call_port.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "consumer/collector/collector_conn.h"
+#include "consumer/host/host_spec.h"
+#include "proto/tunnel/identity.h"
+#include "proto/tunnel/tunnel.h"
+
+struct pfl_collector_call {
+    struct pfl_collector_call_conf conf;
+    struct pfl_collector_conn *conn; /* owned; NULL: none */
+    uv_timer_t timer;
+    bool is_call_open;
+    bool is_ending;
+    bool is_timer_closing;
+    bool has_collector;
+    char name[PFL_HOST_NAME_MAX]; /* the collector's */
+    unsigned found;
+    char why[512];
+};
+
+/* ---- the end ---- */
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct pfl_collector_call *c = handle->data;
+
+    c->conf.on_done(c->conf.user);
+}
+
+static void finish_if_done(struct pfl_collector_call *c)
+{
+    if (!c->is_ending || c->is_call_open || c->conn != NULL || c->is_timer_closing)
+        return;
+    c->is_timer_closing = true;
+    uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+}
+
+void pfl_collector_call_end(struct pfl_collector_call *self, const char *why)
+{
+    if (!self->is_ending && why[0] != '\0')
+        (void)snprintf(self->why, sizeof(self->why), "%s", why);
+    self->is_ending = true;
+    if (self->conn != NULL)
+        pfl_collector_conn_close(self->conn);
+    finish_if_done(self);
+}
+
+static void on_late(uv_timer_t *timer)
+{
+    pfl_collector_call_end(timer->data, "the collector did not answer in time");
+}
+
+static void start_timer(struct pfl_collector_call *c)
+{
+    (void)uv_timer_start(&c->timer, on_late, c->conf.timeout_ms, 0);
+}
+
+/* ---- requests ---- */
+
+static void on_closed(void *user, const char *why)
+{
+    struct pfl_collector_call *c = user;
+
+    c->conn = NULL;
+    pfl_collector_call_end(c, why);
+}
+
+static void on_reply(void *user, const Perfleet__CollectorReply *reply)
+{
+    struct pfl_collector_call *c = user;
+
+    if (c->is_ending)
+        return;
+    start_timer(c);
+    c->conf.on_reply(c->conf.user, reply);
+}
+
+uint32_t pfl_collector_call_send(struct pfl_collector_call *self,
+                                 Perfleet__CollectorRequest *request)
+{
+    if (self->conn == NULL || self->is_ending)
+        return 0;
+    if (pfl_collector_conn_send(self->conn, request) == 0)
+        return request->id;
+    pfl_collector_call_end(self, "the request to the collector cannot be sent");
+    return 0;
+}
+
+const char *pfl_collector_call_quote_why(const Perfleet__CollectorReply *reply)
+{
+    return reply->why != NULL ? pfl_log_quote_reason(reply->why) : "the collector refuses";
+}
+
+static void dial(struct pfl_collector_call *c)
+{
+    struct pfl_collector_conn_conf conf = {.loop = c->conf.loop,
+                                           .tunnel = c->conf.tunnel,
+                                           .name = c->name,
+                                           .on_reply = on_reply,
+                                           .on_closed = on_closed,
+                                           .user = c};
+
+    c->has_collector = true;
+    if (pfl_collector_conn_open(&conf, &c->conn) != 0) {
+        c->conn = NULL;
+        pfl_collector_call_end(c, "the collector has no usable name");
+        return;
+    }
+    c->conf.on_ready(c->conf.user, c);
+}
+
+/* ---- its name ---- */
+
+static void take_names(struct pfl_collector_call *c, struct pfl_span body)
+{
+    json_t *answer = json_loadb((const char *)body.data, body.len, 0, NULL);
+    const json_t *list = json_object_get(answer, "collectors");
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_object_get(json_array_get(list, i), "name"));
+
+        if (name == NULL || !pfl_identity_is_name(name))
+            continue;
+        c->found++;
+        (void)snprintf(c->name, sizeof(c->name), "%s", name);
+    }
+    json_decref(answer);
+}
+
+static void on_collectors(void *user, int err, unsigned status, struct pfl_span body)
+{
+    struct pfl_collector_call *c = user;
+
+    c->is_call_open = false;
+    if (c->is_ending) {
+        finish_if_done(c);
+        return;
+    }
+    if (err == 0 && status == 200)
+        take_names(c, body);
+    if (c->found == 1) {
+        dial(c);
+        return;
+    }
+    c->has_collector = c->found > 1;
+    pfl_collector_call_end(c, c->found > 1
+                                  ? "several collectors are connected to the relay: give perfleet "
+                                    "ui --collector NAME"
+                                  : "");
+}
+
+int pfl_collector_call_open(const struct pfl_collector_call_conf *conf,
+                            struct pfl_collector_call **ret_call)
+{
+    struct pfl_collector_call *c = pfl_mem_zalloc(sizeof(*c));
+    struct pfl_tunnel_call call = {
+        .method = "GET", .path = PFL_TUNNEL_COLLECTORS_PATH, .on_done = on_collectors, .user = c};
+
+    if (c == NULL)
+        return PFL_ENOMEM;
+    c->conf = *conf;
+    (void)uv_timer_init(conf->loop, &c->timer);
+    c->timer.data = c;
+    start_timer(c);
+    *ret_call = c;
+    if (conf->collector != NULL) {
+        (void)snprintf(c->name, sizeof(c->name), "%s", conf->collector);
+        dial(c);
+    } else if (pfl_tunnel_client_call(conf->tunnel, &call) == 0) {
+        c->is_call_open = true;
+    } else {
+        pfl_collector_call_end(c, ""); /* the relay is away, and the page says so */
+    }
+    return 0;
+}
+
+bool pfl_collector_call_has_collector(const struct pfl_collector_call *self)
+{
+    return self->has_collector;
+}
+
+const char *pfl_collector_call_get_why(const struct pfl_collector_call *self)
+{
+    return self->why;
+}
+
+void pfl_collector_call_free(struct pfl_collector_call *self)
+{
+    pfl_mem_free(self);
+}
