@@ -15,7 +15,6 @@
 
 #define DEFAULT_TIMEOUT_MS 5000u /* the protocol's, for flushing and stopping */
 #define SESSION_NAME_MAX   128u
-#define LONG_MS            60000u
 /* In addition to two periods of clearing: for unflushed data, and data in flight. */
 #define CHANGE_SLACK_MS 15000u
 
@@ -46,11 +45,9 @@ bool pfl_cmd_is_session_name(const char *name)
  */
 static bool is_to_stream(const struct pfl_args *args, const struct pfl_config_info *info)
 {
-    bool is_long = info->duration_ms == 0 || info->duration_ms > LONG_MS;
-    bool wants_part =
-        info->has_discard || info->has_triggers || (info->duration_ms == 0 && info->has_ring);
+    bool is_long = pfl_config_is_long(info);
     bool is_wanted = args->is_streamed || pfl_args_has_rotation(args);
-    bool is_streamed = is_wanted || (is_long && !wants_part && !args->no_stream);
+    bool is_streamed = is_wanted || (pfl_config_needs_stream(info) && !args->no_stream);
 
     if (args->is_quiet || is_wanted || args->no_stream || !is_long)
         return is_streamed;

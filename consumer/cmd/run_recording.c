@@ -19,8 +19,8 @@
 #include "consumer/cmd/open_trace.h"
 #include "consumer/cmd/progress.h"
 #include "consumer/cmd/run_recording.h"
-#include "consumer/cmd/source_check.h"
-#include "consumer/report/summary.h"
+#include "consumer/recording/recording_summary.h"
+#include "consumer/recording/source_check.h"
 
 #define KEPT_KEY_MAX_BYTES 128u
 #define SUMMARY_MAX_BYTES  (4u << 20)
@@ -79,13 +79,21 @@ static void on_progress(void *user, const struct pfl_recording *recording,
     pfl_progress_update(&rec->progress, recording, host_recording);
 }
 
+static void on_warning(void *user, const char *text)
+{
+    (void)user;
+    pfl_cmd_error("warning: %s", text);
+}
+
 /* A session that is left running may wait for its producers. */
 static const char *why_not_start(void *user, const struct pfl_recording *recording)
 {
     struct record *rec = user;
+    const struct pfl_source_check_conf conf = {.trace_config = rec->trace_config,
+                                               .may_refuse = rec->args->output != NULL,
+                                               .on_warning = on_warning};
 
-    rec->has_no_source = !pfl_source_check_passes(recording, rec->trace_config,
-                                                  rec->args->output != NULL, rec->source_why);
+    rec->has_no_source = !pfl_source_check_passes(recording, &conf, rec->source_why);
     return rec->has_no_source ? rec->source_why : NULL;
 }
 
@@ -125,45 +133,6 @@ static void watch_signals(struct record *rec)
             uv_signal_start(&rec->signals[i], on_signal, numbers[i]);
     }
     signal(SIGPIPE, SIG_IGN);
-}
-
-static void summarize_host(const struct record *rec, size_t host, struct pfl_summary_host *ret_host)
-{
-    bool is_left_running = rec->args->output == NULL;
-    struct pfl_recording_host h;
-
-    pfl_recording_get_host(rec->recording, host, &h);
-    *ret_host = (struct pfl_summary_host){
-        .name = h.report->name,
-        .address = h.spec->text,
-        .why = h.report->why,
-        .is_merged = h.is_merged || (is_left_running && h.state == PFL_HOST_DONE),
-        .trigger = h.report->trigger,
-        .is_reference = h.is_reference,
-        .packets = h.merged.packets,
-        .bytes = h.merged.bytes,
-        .sequences = h.merged.sequences,
-        .failed_while =
-            h.report->why[0] != '\0' ? pfl_host_recording_state_str(h.report->failed_in) : NULL,
-        .is_given_up = h.report->is_given_up,
-        .fate = h.report->fate,
-        .resumes = h.report->resumes,
-        .read_seconds = h.report->read_ended_ns > h.report->read_began_ns
-                            ? (double)(h.report->read_ended_ns - h.report->read_began_ns) / 1e9
-                            : 0,
-        .loss_marks = h.merged.loss_marks,
-        .refused_packets = h.merged.refused_packets,
-        .unreadable = h.merged.unreadable,
-        .lossy_processes = h.merged.lossy_processes,
-        .sources = &h.report->sources,
-        .is_empty = h.is_merged && h.merged.sequences <= 1, /* the service's own */
-        .has_losses = h.report->has_losses,
-        .losses = h.report->losses,
-        .has_offset = h.has_offset,
-        .offset_ns = h.offset_ns,
-        .drift_ns = h.drift_ns,
-        .error_ns = h.error_ns,
-    };
 }
 
 static int print_summary(const struct record *rec, const struct pfl_summary *summary)
@@ -215,14 +184,8 @@ static int summarize(const struct record *rec)
         .path = rec->args->output,
         .session = rec->session,
         .is_ring = rec->session != NULL,
-        .partial = pfl_recording_get_partial(r),
         .kept_session = rec->kept_session,
-        .file_bytes = pfl_recording_get_file_bytes(r),
-        .why = pfl_recording_get_why(r),
-        .is_aborted = pfl_recording_is_aborted(r),
         .has_no_source = rec->has_no_source,
-        .has_file_failed = pfl_recording_has_file_failed(r),
-        .is_disk_low = pfl_recording_is_disk_low(r),
         .seconds = rec->ended_ns > rec->began_ns && rec->began_ns != 0
                        ? (double)(rec->ended_ns - rec->began_ns) / 1e9
                        : 0,
@@ -232,9 +195,8 @@ static int summarize(const struct record *rec)
 
     name_files(rec, &names, &summary);
     for (size_t i = 0; i < summary.hosts_len; i++)
-        summarize_host(rec, i, &hosts[i]);
-    summary.has_skew = summary.path != NULL ? pfl_recording_get_skew(r, &summary.skew_ns)
-                                            : pfl_recording_get_skew_bound(r, &summary.skew_ns);
+        pfl_recording_summarize_host(r, i, &hosts[i]);
+    pfl_recording_summarize(r, &summary);
     code = print_summary(rec, &summary);
     pfl_mem_free(hosts);
     return code;

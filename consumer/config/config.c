@@ -15,6 +15,7 @@
 #include "perfetto/trace_config.pb-c.h"
 #include "proto/text/text_format.h"
 
+#define LONG_MS             60000u
 #define DEFAULT_TIMEOUT_MS  5000u
 #define DECISIONS_MAX_BYTES 512u
 
@@ -296,4 +297,17 @@ int pfl_config_prepare(struct pfl_span config, const struct pfl_config_overrides
     if (rc == 0)
         *ret_info = info;
     return rc;
+}
+
+bool pfl_config_is_long(const struct pfl_config_info *info)
+{
+    return info->duration_ms == 0 || info->duration_ms > LONG_MS;
+}
+
+bool pfl_config_needs_stream(const struct pfl_config_info *info)
+{
+    bool wants_part =
+        info->has_discard || info->has_triggers || (info->duration_ms == 0 && info->has_ring);
+
+    return pfl_config_is_long(info) && !wants_part;
 }

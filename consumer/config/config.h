@@ -56,5 +56,10 @@ PFL_MUST_USE int pfl_config_prepare(struct pfl_span config,
                                     const struct pfl_config_overrides *overrides,
                                     struct pfl_buf *out, struct pfl_config_info *ret_info,
                                     struct pfl_config_why *ret_why);
+/* It lasts longer than buffers usually hold: more than a minute, or until it is stopped. */
+bool pfl_config_is_long(const struct pfl_config_info *info);
+/* It is long, and does not ask for a part of it: all of it is wanted, so it is read while it
+ * records. */
+bool pfl_config_needs_stream(const struct pfl_config_info *info);
 
 #endif

@@ -11,25 +11,20 @@
  */
 #include "consumer/ui/fleet_run.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
-#include "base/closer.h"
 #include "base/mem.h"
 #include "consumer/config/config.h"
 #include "consumer/proxy/file_request.h"
+#include "consumer/recording/unnamed_file.h"
 #include "consumer/ui/fleet_note.h"
 #include "consumer/ui/fleet_state.h"
 #include "perfetto/consumer_port.fields.h"
 
 #define WATCH_MS           250u
 #define DEFAULT_TIMEOUT_MS 5000u /* the protocol's, for flushing and stopping */
-#define DEFAULT_FOLDER     "/var/tmp"
 #define SESSION_NAME_BYTES 128u
 
 struct pfl_fleet_run {
@@ -38,42 +33,14 @@ struct pfl_fleet_run {
     struct pfl_buf config;           /* owned: as it goes to the hosts */
     uv_timer_t timer;
     uint64_t stop_bytes; /* read while it lasts: of the file, when it is stopped; 0: never */
-    int fd;              /* owned; -1: taken, or none */
+    struct pfl_unnamed_file file; /* owned */
     bool is_over;
     bool is_too_large;
     char session[SESSION_NAME_BYTES];
-    char folder[256];
-    char path[32]; /* of `fd` */
     char why[PFL_FLEET_WHY_BYTES];
     struct pfl_fleet_words missing;
     char missing_text[PFL_FLEET_WHY_BYTES];
 };
-
-/* ---- the file ---- */
-
-static bool open_file(struct pfl_fleet_run *run, char *ret_why)
-{
-    const char *folder = getenv("TMPDIR");
-    char name[sizeof(run->folder) + 32];
-
-    (void)snprintf(run->folder, sizeof(run->folder), "%s",
-                   folder != NULL && folder[0] == '/' ? folder : DEFAULT_FOLDER);
-    run->fd = open(run->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (run->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-        (void)snprintf(name, sizeof(name), "%s/perfleet-XXXXXX", run->folder);
-        run->fd = mkostemp(name, O_CLOEXEC);
-        if (run->fd >= 0)
-            (void)unlink(name);
-    }
-    if (run->fd < 0)
-        (void)snprintf(ret_why, PFL_FLEET_WHY_BYTES,
-                       "no file for the trace can be made in %s: %s; start perfleet with another "
-                       "TMPDIR",
-                       run->folder, strerror(errno));
-    else
-        (void)snprintf(run->path, sizeof(run->path), "/proc/self/fd/%d", run->fd);
-    return run->fd >= 0;
-}
 
 /* ---- the end ---- */
 
@@ -120,7 +87,7 @@ static void judge(struct pfl_fleet_run *run)
         (void)snprintf(run->why, sizeof(run->why),
                        "the trace cannot be written in %s; make room there, or start perfleet "
                        "with another TMPDIR",
-                       run->folder);
+                       run->file.folder);
     else if (why[0] != '\0')
         (void)snprintf(run->why, sizeof(run->why), "%s%s%s", why, missing[0] != '\0' ? ": " : "",
                        missing);
@@ -180,7 +147,7 @@ void pfl_fleet_run_free(struct pfl_fleet_run *self)
     if (self == NULL)
         return;
     pfl_recording_free(self->recording);
-    pfl_closer_close(self->fd, geteuid());
+    pfl_unnamed_file_close(&self->file);
     pfl_buf_fini(&self->config);
     pfl_mem_free(self);
 }
@@ -192,7 +159,7 @@ static struct pfl_fleet_run *make_run(const struct pfl_fleet_run_conf *conf)
     if (run == NULL)
         return NULL;
     run->conf = *conf;
-    run->fd = -1;
+    run->file.fd = -1;
     pfl_buf_init(&run->config, PFL_CONFIG_MAX_BYTES);
     return run;
 }
@@ -202,9 +169,9 @@ static int start(struct pfl_fleet_run *run, struct pfl_recording_conf *recording
     uv_loop_t *loop = recording->each_host.conn.loop;
     int rc;
 
-    if (!open_file(run, ret_why))
+    if (!pfl_unnamed_file_open(&run->file, ret_why, PFL_FLEET_WHY_BYTES))
         return PFL_EINVAL;
-    recording->output_path = run->path;
+    recording->output_path = run->file.path;
     recording->no_clobber = false;
     recording->why_not_start = NULL;
     recording->on_progress = on_progress;
@@ -425,8 +392,5 @@ int pfl_fleet_run_take_note(const struct pfl_fleet_run *self, struct pfl_buf *ou
 
 int pfl_fleet_run_take_file(struct pfl_fleet_run *self)
 {
-    int fd = self->fd;
-
-    self->fd = -1;
-    return fd;
+    return pfl_unnamed_file_take(&self->file);
 }

@@ -6,14 +6,13 @@
  * probably misspelt, the recording would be empty, and is refused. Hosts without a report are not
  * checked.
  */
-#include "consumer/cmd/source_check.h"
+#include "consumer/recording/source_check.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "consumer/cmd/cmd.h"
 
 #define NAMED_MAX 8u /* hosts, or data sources, that one line names */
 
@@ -96,9 +95,10 @@ static struct words list_missing(const struct offered *all, struct pfl_span conf
 }
 
 /* Hosts without any of the data sources, if others have some. */
-static void warn_of_hosts(const struct pfl_recording *r)
+static void warn_of_hosts(const struct pfl_recording *r, const struct pfl_source_check_conf *conf)
 {
     struct words bare = {.len = 0};
+    char text[PFL_SOURCE_CHECK_WHY_BYTES];
 
     for (size_t i = 0; i < pfl_recording_get_hosts_len(r); i++) {
         struct pfl_recording_host h;
@@ -108,38 +108,43 @@ static void warn_of_hosts(const struct pfl_recording *r)
             add_word(&bare, h.report->name[0] != '\0' ? h.report->name : h.spec->text);
     }
     end_words(&bare);
-    if (bare.count != 0)
-        pfl_cmd_error("warning: %s: none of the config's data sources is there; is the program "
-                      "(perfleet-probes, the app) running? See perfleet doctor",
-                      bare.text);
+    if (bare.count == 0)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "%s: none of the config's data sources is there; is the program "
+                   "(perfleet-probes, the app) running? See perfleet doctor",
+                   bare.text);
+    conf->on_warning(conf->user, text);
 }
 
-bool pfl_source_check_passes(const struct pfl_recording *recording, struct pfl_span trace_config,
-                             bool may_refuse, char ret_why[PFL_SOURCE_CHECK_WHY_BYTES])
+bool pfl_source_check_passes(const struct pfl_recording *recording,
+                             const struct pfl_source_check_conf *conf,
+                             char ret_why[PFL_SOURCE_CHECK_WHY_BYTES])
 {
-    struct offered all = sum_up(recording, trace_config);
-    struct words missing = list_missing(&all, trace_config);
+    struct offered all = sum_up(recording, conf->trace_config);
+    struct words missing = list_missing(&all, conf->trace_config);
     char meant[PFL_REGISTERED_SOURCES_NAME_BYTES + 32] = "";
+    char text[PFL_SOURCE_CHECK_WHY_BYTES];
 
     if (all.hosts == 0 || all.wanted == 0)
         return true;
     if (all.any != 0)
-        warn_of_hosts(recording);
+        warn_of_hosts(recording, conf);
     if (missing.count == 0)
         return true;
     if (all.near != NULL)
         (void)snprintf(meant, sizeof(meant), "; did you mean %s?",
                        pfl_log_quote_str(all.near->near));
-    if (may_refuse && all.any == 0 && all.near != NULL &&
+    if (conf->may_refuse && all.any == 0 && all.near != NULL &&
         all.near->near_distance <= PFL_REGISTERED_SOURCES_SLIP) {
         (void)snprintf(ret_why, PFL_SOURCE_CHECK_WHY_BYTES, "no host offers %s%s", missing.text,
                        meant);
         return false;
     }
-    pfl_cmd_error("warning: no host offers %s%s%s", missing.text, meant,
-                  meant[0] != '\0'
-                      ? ""
-                      : ": is the program (perfleet-probes, the app) running? It is recorded if it "
-                        "starts later");
+    (void)snprintf(text, sizeof(text), "no host offers %s%s%s", missing.text, meant,
+                   meant[0] != '\0' ? ""
+                                    : ": is the program (perfleet-probes, the app) running? It is "
+                                      "recorded if it starts later");
+    conf->on_warning(conf->user, text);
     return true;
 }
