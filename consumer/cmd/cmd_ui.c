@@ -12,6 +12,8 @@
 #include <stdlib.h>
 
 #include "consumer/cmd/cmd.h"
+#include "consumer/cmd/open_trace.h"
+#include "consumer/open/hand_over.h"
 #include "consumer/report/summary.h"
 #include "consumer/web/command_line.h"
 #include "consumer/web/web_port.h"
@@ -175,6 +177,9 @@ static int serve(struct pfl_args *args)
         .words = words,
         .targets = targets.text,
         .version = PFL_VERSION,
+        .ui = {.dir = args->open.ui_dir,
+               .url = args->open.ui_url != NULL ? args->open.ui_url : PFL_HAND_OVER_UI,
+               .port = args->open.has_port ? args->ui_port : PFL_HAND_OVER_PORT},
         .port = args->page_port,
         .on_closed = on_web_closed,
         .user = &page,
@@ -213,6 +218,8 @@ int pfl_cmd_ui(struct pfl_args *args)
                       args->collector);
         return PFL_EXIT_USAGE;
     }
+    if (!pfl_open_trace_is_address_usable(args))
+        return PFL_EXIT_USAGE;
     t->relay_retry_max_ms = RETRY_MAX_MS;
     t->is_relay_only =
         t->relay != NULL && !(t->is_relay_default && pfl_targets_has_only_addresses(t));

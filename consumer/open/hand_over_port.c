@@ -563,6 +563,21 @@ int pfl_hand_over_port_replace(struct pfl_hand_over_port *self, const char *path
     return rc;
 }
 
+int pfl_hand_over_port_add_file(struct pfl_hand_over_port *self, int fd, const char *title)
+{
+    uint8_t key[PFL_HAND_OVER_KEY_BYTES];
+    struct stat st;
+    int rc = PFL_EIO;
+
+    if (fstat(fd, &st) == 0 && getrandom(key, sizeof(key), 0) == (ssize_t)sizeof(key))
+        rc = pfl_hand_over_add(&self->hand_over, title, (uint64_t)st.st_size, key);
+    if (rc == 0)
+        self->files[self->hand_over.traces_len - 1] = (struct file){.path = title, .fd = fd};
+    else
+        (void)close(fd);
+    return rc;
+}
+
 int pfl_hand_over_port_start(struct pfl_hand_over_port *self)
 {
     const struct pfl_http_port_conf conf = {.loop = self->conf.loop,

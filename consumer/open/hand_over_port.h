@@ -54,6 +54,10 @@ PFL_MUST_USE int pfl_hand_over_port_add(struct pfl_hand_over_port *self, const c
  * being fetched. Else as pfl_hand_over_port_add; on failure the last one stays. */
 PFL_MUST_USE int pfl_hand_over_port_replace(struct pfl_hand_over_port *self, const char *path,
                                             struct pfl_hand_over_problem *ret_problem);
+/* A file that is open already: takes `fd`, also on failure. `title` is the file's name, borrowed
+ * until on_closed. PFL_ELIMIT, PFL_EIO. */
+PFL_MUST_USE int pfl_hand_over_port_add_file(struct pfl_hand_over_port *self, int fd,
+                                             const char *title);
 /* Listens. PFL_EIO (the port is taken; logged), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_hand_over_port_start(struct pfl_hand_over_port *self);
 const struct pfl_hand_over *pfl_hand_over_port_get(const struct pfl_hand_over_port *self);

@@ -60,6 +60,7 @@ struct pfl_recording_host {
     const struct pfl_host_spec *spec;
     const struct pfl_host_report *report;
     enum pfl_host_recording_state state;
+    uint64_t away_ms;              /* as pfl_host_recording_get_away_ms */
     struct pfl_merge_stats merged; /* zero before reading */
     bool is_merged;                /* has packets or could have had some: it was started */
     bool is_reference;

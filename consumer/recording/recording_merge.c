@@ -332,6 +332,7 @@ void pfl_recording_get_host(const struct pfl_recording *self, size_t host,
         .spec = &self->conf.specs[host],
         .report = pfl_host_recording_get_report(m->recording),
         .state = pfl_host_recording_get_state(m->recording),
+        .away_ms = pfl_host_recording_get_away_ms(m->recording),
         .is_merged = m->is_merged,
     };
     if (!m->is_merged || self->merge == NULL)

@@ -151,6 +151,11 @@ void pfl_host_rows_get_row(const struct pfl_host_rows *self, size_t row,
     pfl_inventory_get_host(self->inventory, r->at, &ret_row->relay);
 }
 
+size_t pfl_host_rows_get_len(const struct pfl_host_rows *self)
+{
+    return self->len;
+}
+
 /* The rows of a relay's hosts are sorted. */
 static size_t find_sorted(const struct pfl_host_rows *l, const char *name)
 {

@@ -320,6 +320,39 @@ void pfl_html_add_refresh(struct pfl_html *self, unsigned seconds, const char *p
     pfl_html_close(self);
 }
 
+/* Nothing that HTML, or the rule of a refresh, would read differently. */
+static bool is_ui_address(const char *url)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-._~:/#!?=";
+
+    return (strncmp(url, "https://", 8) == 0 || strncmp(url, "http://", 7) == 0) &&
+           strspn(url, plain) == strlen(url);
+}
+
+static void add_ui_address(struct pfl_html *h, const char *before, const char *url)
+{
+    if (!is_ui_address(url)) {
+        h->rc = h->rc != 0 ? h->rc : PFL_EINVAL;
+        return;
+    }
+    add_str(h, before);
+    add_str(h, url);
+    add_str(h, "\"");
+}
+
+void pfl_html_href_ui(struct pfl_html *self, const char *url)
+{
+    add_ui_address(self, " href=\"", url);
+}
+
+void pfl_html_refresh_to_ui(struct pfl_html *self, const char *url)
+{
+    pfl_html_open_element(self, "meta");
+    add_ui_address(self, " http-equiv=\"refresh\" content=\"0; url=", url);
+    pfl_html_close(self);
+}
+
 void pfl_html_add_meta(struct pfl_html *self, const char *name, const char *content)
 {
     pfl_html_open_element(self, "meta");

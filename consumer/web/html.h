@@ -65,6 +65,11 @@ void pfl_html_close(struct pfl_html *self);
 /* Closes until `depth` elements are open. */
 void pfl_html_close_to(struct pfl_html *self, unsigned depth);
 
+/* href="URL", and a page that continues there at once: for an address of the Perfetto UI that this
+ * program made (consumer/open), of plain characters. PFL_EINVAL for any other. */
+void pfl_html_href_ui(struct pfl_html *self, const char *url);
+void pfl_html_refresh_to_ui(struct pfl_html *self, const char *url);
+
 /* ---- for the macros ---- */
 
 void pfl_html_open_element(struct pfl_html *self, const char *element);

@@ -188,6 +188,27 @@ void pfl_layout_entered(struct pfl_html *h)
     pfl_html_close_to(h, 0);
 }
 
+void pfl_layout_to_ui(const char *url, const char *title, struct pfl_html *h)
+{
+    add_head(h, "opening a trace", 0);
+    pfl_html_open(h, "body");
+    pfl_html_open(h, "main");
+    pfl_html_attr(h, "id", "content");
+    pfl_html_refresh_to_ui(h, url);
+    pfl_html_leaf(h, "h1", "Opening in the Perfetto UI");
+    pfl_html_open(h, "p");
+    pfl_html_textf(h, "%s: ", title);
+    pfl_html_open(h, "a");
+    pfl_html_href_ui(h, url);
+    pfl_html_text(h, "continue, if nothing opens");
+    pfl_html_close(h);
+    pfl_html_close(h);
+    pfl_html_leaf(h, "p",
+                  "If the browser asks whether the Perfetto UI may reach this device, allow it: it "
+                  "fetches the trace from this machine. Nothing is uploaded. The link works once.");
+    pfl_html_close_to(h, 0);
+}
+
 const char *pfl_layout_age(double seconds, char *room, size_t room_len)
 {
     static const struct {

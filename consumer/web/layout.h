@@ -40,6 +40,8 @@ void pfl_layout_add_submit(struct pfl_html *h, const char *text);
 void pfl_layout_refusal(unsigned status, const char *why, struct pfl_html *h);
 /* The page behind the one-time link, which leads to the others. */
 void pfl_layout_entered(struct pfl_html *h);
+/* The page, in a tab of its own, that leads to the Perfetto UI with a trace (pfl_html_href_ui). */
+void pfl_layout_to_ui(const char *url, const char *title, struct pfl_html *h);
 
 /* For the macro. */
 void pfl_layout_open_form(const struct pfl_layout *layout, struct pfl_html *h, const char *path);

@@ -27,6 +27,13 @@ struct pfl_web_relay {
     void *user;
 };
 
+/* The Perfetto UI that traces are handed to, as of `perfleet open`. */
+struct pfl_web_ui {
+    const char *dir; /* NULL: not served by us */
+    const char *url; /* unless dir is given */
+    uint16_t port;   /* on which it fetches */
+};
+
 struct pfl_web_conf {
     struct pfl_host_conn_conf
         conn;            /* of all hosts; the port sets spec, on_ready, on_closed, user */
@@ -42,6 +49,7 @@ struct pfl_web_conf {
     const char *const *words;      /* the same options as words, up to NULL; NULL: none */
     const char *targets;           /* " --select ...": which hosts */
     const char *version;           /* this program's */
+    struct pfl_web_ui ui;
     uint64_t fresh_ms;             /* 0: PFL_WEB_FRESH_MS */
     uint16_t port;                 /* 0: any */
     void (*on_closed)(void *user); /* last callback */

@@ -6,12 +6,22 @@
 
 #include "consumer/web/host_visit.h"
 #include "consumer/web/hosts_visit.h"
+#include "consumer/web/record_visit.h"
+#include "consumer/web/recording_visit.h"
 #include "consumer/web/trace_change_visit.h"
 #include "consumer/web/traces_visit.h"
 
 static const struct pfl_web_route routes[] = {
     {"GET", "/hosts", pfl_hosts_visit_open},
     {"GET", "/host", pfl_host_visit_open},
+    {"GET", "/record", pfl_record_visit_open},
+    {"POST", "/record", pfl_record_visit_post},
+    {"GET", "/recording", pfl_recording_visit_open},
+    {"GET", "/recording/events", pfl_recording_visit_watch},
+    {"GET", "/recording/trace", pfl_recording_visit_download},
+    {"POST", "/recording/open", pfl_recording_visit_hand_over},
+    {"POST", "/recording/remove", pfl_recording_visit_remove},
+    {"POST", "/recording/stop", pfl_recording_visit_stop},
     {"GET", "/traces", pfl_traces_visit_open},
     {"POST", "/traces/choose", pfl_trace_change_visit_choose},
     {"POST", "/traces/change", pfl_trace_change_visit_open},
@@ -19,6 +29,7 @@ static const struct pfl_web_route routes[] = {
 
 const struct pfl_layout_tab pfl_web_tabs[] = {
     {"/hosts", "Hosts"},
+    {"/record", "Record"},
     {"/traces", "Traces"},
 };
 const size_t pfl_web_tabs_len = sizeof(pfl_web_tabs) / sizeof(pfl_web_tabs[0]);

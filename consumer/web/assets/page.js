@@ -83,3 +83,78 @@
                 load(current());
         }, REFRESH_MS);
 })();
+// The Record page: the count of hosts and the config's check as one types.
+(() => {
+    const form = document.querySelector("#record form");
+    if (!form)
+        return;
+    const TYPING_MS = 150;
+    let timer = 0;
+    let running = null;
+
+    const check = async () => {
+        const all = new URLSearchParams();
+        for (const [name, value] of new FormData(form))
+            all.set(name, value);
+        all.set("part", "1");
+        if (running)
+            running.abort();
+        const mine = new AbortController();
+        running = mine;
+        try {
+            const answer = await fetch("/record", {
+                method: "POST", body: all.toString(), signal: mine.signal,
+                headers: {"Content-Type": "application/x-www-form-urlencoded"},
+            });
+            if (!answer.ok)
+                throw new Error("status " + answer.status);
+            const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+            for (const meta of page.querySelectorAll("meta"))  // as above
+                meta.remove();
+            for (const id of ["check", "command"]) {
+                const fresh = page.getElementById(id);
+                const old = document.getElementById(id);
+                if (fresh && old)
+                    old.replaceWith(fresh);
+            }
+        } catch (error) {
+            if (error.name !== "AbortError")
+                document.getElementById("check").textContent = "perfleet ui does not answer: it may have been ended.";
+        }
+    };
+    form.addEventListener("input", () => {
+        clearTimeout(timer);
+        timer = setTimeout(check, TYPING_MS);
+    });
+})();
+// A recording's page: its progress, as the server sends it.
+(() => {
+    const first = document.getElementById("progress");
+    if (!first || first.dataset.over === "1")
+        return;
+    const id = new URLSearchParams(location.search).get("id");
+    const events = new EventSource("/recording/events?id=" + encodeURIComponent(id));
+
+    events.onmessage = (event) => {
+        const page = new DOMParser().parseFromString(event.data, "text/html");
+        for (const meta of page.querySelectorAll("meta"))  // as above
+            meta.remove();
+        const fresh = page.getElementById("progress");
+        if (!fresh)
+            return;
+        if (fresh.dataset.over === "1") {
+            events.close();
+            location.replace("/recording?id=" + encodeURIComponent(id));
+            return;
+        }
+        document.getElementById("progress").replaceWith(fresh);
+    };
+    events.onerror = () => {
+        if (events.readyState !== EventSource.CLOSED)
+            return;
+        const p = document.createElement("p");
+        p.className = "banner";
+        p.textContent = "The progress does not come any more: reload the page. perfleet ui may have been ended.";
+        document.getElementById("progress").prepend(p);
+    };
+})();

@@ -306,6 +306,30 @@ static void what_is_no_file_is_refused_with_a_reason(void **state)
     close_world(&w);
 }
 
+static void files_that_are_open_have_the_title_that_they_are_given(void **state)
+{
+    const struct pfl_hand_over *h;
+    struct world w;
+
+    (void)state;
+    prepare(&w);
+    assert_int_equal(open_port(&w, PFL_HAND_OVER_DIRECT, 60000), 0);
+    h = pfl_hand_over_port_get(w.port);
+    assert_int_equal(
+        pfl_hand_over_port_add_file(w.port, open(w.trace, O_RDONLY | O_CLOEXEC), "a b.pftrace"), 0);
+    assert_int_equal(h->traces_len, 2);
+    assert_string_equal(h->traces[1].title, "a b.pftrace");
+    assert_string_equal(h->traces[1].name, "trace-2.pftrace");
+    assert_int_equal(h->traces[1].bytes, h->traces[0].bytes);
+    assert_string_not_equal(h->traces[1].key, h->traces[0].key);
+    while (h->traces_len < PFL_HAND_OVER_MAX_TRACES)
+        assert_int_equal(
+            pfl_hand_over_port_add_file(w.port, open(w.trace, O_RDONLY | O_CLOEXEC), "c"), 0);
+    assert_int_equal(pfl_hand_over_port_add_file(w.port, open(w.trace, O_RDONLY | O_CLOEXEC), "c"),
+                     PFL_ELIMIT);
+    close_world(&w);
+}
+
 static void an_own_ui_is_served_from_its_folder_alone(void **state)
 {
     char path[128];
@@ -403,6 +427,7 @@ int main(void)
         cmocka_unit_test(a_file_that_becomes_shorter_breaks_the_answer),
         cmocka_unit_test(a_file_that_is_written_to_meanwhile_is_reported),
         cmocka_unit_test(what_is_no_file_is_refused_with_a_reason),
+        cmocka_unit_test(files_that_are_open_have_the_title_that_they_are_given),
         cmocka_unit_test(an_own_ui_is_served_from_its_folder_alone),
         cmocka_unit_test(a_page_is_served_with_its_policy),
         cmocka_unit_test(time_ends_it),

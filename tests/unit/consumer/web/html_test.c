@@ -236,6 +236,52 @@ static void addresses_elements_and_depths_are_written_as_recorded(void **state)
     pfl_assert_recorded(0xdf961d94f2580a27);
 }
 
+static int write_ui(const char *url, char room[512])
+{
+    struct pfl_html h;
+    struct pfl_span html = {.len = 0};
+    int rc;
+
+    pfl_html_init(&h, 1 << 16);
+    pfl_html_refresh_to_ui(&h, url);
+    pfl_html_open(&h, "a");
+    pfl_html_href_ui(&h, url);
+    rc = pfl_html_get(&h, &html);
+    (void)snprintf(room, 512, "%.*s", (int)html.len, (const char *)html.data);
+    pfl_html_fini(&h);
+    return rc;
+}
+
+static void address_of_the_ui_has_plain_characters(void **state)
+{
+    static const char *const bad[] = {"javascript:alert(1)",
+                                      "",
+                                      "//a",
+                                      "https://a/\"b",
+                                      "https://a/'",
+                                      "https://a b",
+                                      "https://a;url=b",
+                                      "https://a<",
+                                      "https://a&b",
+                                      "https://a%00",
+                                      "ftp://a",
+                                      "HTTPS://a"};
+    char room[512];
+
+    (void)state;
+    assert_int_equal(
+        write_ui("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/0a/trace-1.pftrace", room),
+        0);
+    assert_string_equal(
+        room,
+        "<meta http-equiv=\"refresh\" content=\"0; "
+        "url=https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/0a/trace-1.pftrace\"><a "
+        "href=\"https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/0a/trace-1.pftrace\"></a>\n");
+    assert_int_equal(write_ui("http://127.0.0.1:9001/~a-b_c/", room), 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(write_ui(bad[i], room), PFL_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +290,7 @@ int main(void)
         cmocka_unit_test(bytes_that_are_no_utf8_are_replaced),
         cmocka_unit_test(address_has_encoded_values_and_no_empty_ones),
         cmocka_unit_test(attributes_that_browsers_act_on_are_refused),
+        cmocka_unit_test(address_of_the_ui_has_plain_characters),
         cmocka_unit_test(depth_and_length_have_limits),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(each_character_and_each_beginning_of_one_is_written_as_recorded),

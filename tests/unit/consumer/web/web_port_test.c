@@ -101,6 +101,7 @@ static int open_world(struct world *w, bool has_relay, uint64_t fresh_ms)
         .options = has_relay ? " --relay r" : "",
         .targets = "",
         .version = "0.1.0",
+        .ui = {.url = "https://ui.perfetto.dev", .port = 9001},
         .fresh_ms = fresh_ms,
         .on_closed = on_closed,
         .user = w,
@@ -324,6 +325,44 @@ static void change_leads_back_with_its_result(void **state)
     close_world(&w);
 }
 
+#define RECORD                                                                                     \
+    "preset=&duration=1s&config=buffers+%7B+size_kb%3A+64+%7D+data_sources+%7B+config+%7B+na"      \
+    "me%3A+%22a%22+%7D+%7D&"
+
+static void form_is_checked_and_starts_a_recording(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
+    assert_true(has(visit(&w, "/record"), "which of the 1 hosts? * is all"));
+    assert_true(has(change(&w, "/record", RECORD "select=*&part=1"), "<strong>1 of 1</strong>"));
+    assert_true(has(text, "perfleet record -c CONFIG.pbtx --duration 1s --host unix:/none"));
+    assert_false(has(text, "<!doctype"));
+    assert_true(has(change(&w, "/record", RECORD "select=*&do=check"), "What perfleet doctor finds"));
+    assert_true(has(text, "is perfleetd running"));
+    assert_true(has(change(&w, "/record", RECORD "select=name%3Dno&do=start"), "It did not start"));
+    assert_true(has(text, "id=\"select-why\""));
+    assert_true(has(change(&w, "/record", RECORD "select=*&do=start"), "HTTP/1.1 303 "));
+    assert_true(has(text, "Location: /recording?id=1\r\n"));
+    while (!has(visit(&w, "/recording?id=1"), "data-over=\"1\""))
+        ;
+    assert_true(has(text, "only 0 of 1 hosts are ready, 1 are needed"));
+    assert_true(
+        has(visit(&w, "/recording/events?id=1"), "data: <div id=\"progress\" data-over=\"1\">"));
+    assert_true(has(text, "Content-Type: text/event-stream"));
+    assert_true(has(visit(&w, "/recording/trace?id=1"), "HTTP/1.1 404 "));
+    assert_true(has(visit(&w, "/record"), "href=\"/recording?id=1\""));
+    assert_true(has(change(&w, "/recording/open", "id=1"), "This recording has no trace."));
+    assert_true(has(change(&w, "/recording/stop", "id=1"), "HTTP/1.1 303 "));
+    assert_true(has(change(&w, "/recording/stop", "id=7"), "HTTP/1.1 404 "));
+    assert_true(has(change(&w, "/recording/remove", "id=1"), "HTTP/1.1 303 "));
+    assert_true(has(visit(&w, "/recording?id=1"), "There is no such recording any more"));
+    assert_true(has(visit(&w, "/recording/events?id=1"), "HTTP/1.1 404 "));
+    close_world(&w);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     struct pfl_mem_stats stats;
@@ -343,6 +382,9 @@ static void every_allocation_may_fail(void **state)
             (void)visit(&w, "/traces");
             (void)change(&w, "/traces/choose", "act=rm&id=" ID);
             (void)change(&w, "/traces/change", "act=rm&id=" ID);
+            (void)visit(&w, "/record");
+            (void)change(&w, "/record", RECORD "select=*&do=start");
+            (void)visit(&w, "/recording?id=1");
         }
         pfl_mem_stats_get(&stats);
         has_failed = stats.allocations >= n;
@@ -360,6 +402,7 @@ int main(void)
         cmocka_unit_test(host_that_does_not_answer_says_why),
         cmocka_unit_test(without_a_relay_there_are_no_traces),
         cmocka_unit_test(change_leads_back_with_its_result),
+        cmocka_unit_test(form_is_checked_and_starts_a_recording),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
