@@ -2,14 +2,15 @@
 /*
  * What libperfleet's track events cost the program that writes them: nanoseconds for each call.
  *
- * Usage: bench_event [--events N] [--threads T] [--kind slice|instant|counter] [--smb-kb K]
+ * Usage: bench_event [--events N] [--threads T] [--rate R] [--kind slice|instant|counter]
+ *                    [--smb-kb K]
  *        bench_event --disabled
  *
  * Waits until a session wants category "load", then every thread writes N times: a slice (begin
  * with an integer argument, and end: two events), an instant with an integer argument, or a
- * counter's value; flat out, dropping what finds no memory. Prints one line of key=value and stays
- * connected until its stdin ends. --disabled needs no service: it compares a loop with an event
- * that nobody wants to the same loop without.
+ * counter's value; flat out, or R events a second; what finds no memory is dropped. Prints one line
+ * of key=value and stays connected until its stdin ends. --disabled needs no service: it compares a
+ * loop with an event that nobody wants to the same loop without.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@
 #include "producer/perfleet_track_event.h"
 
 #define THREADS_MAX 64u
+#define NS_PER_S    1000000000u
+#define TURN        50u
 
 PERFLEET_CATEGORY_DEFINE(load, "load", "Load events", NULL)
 static struct perfleet_track counter = PERFLEET_COUNTER_TRACK("Counter", NULL, NULL);
@@ -28,6 +31,7 @@ enum kind { SLICE, INSTANT, COUNTER };
 
 struct options {
     uint64_t events;
+    uint64_t rate; /* of a thread; 0: flat out */
     uint32_t threads;
     uint32_t smb_kb;
     enum kind kind;
@@ -68,14 +72,27 @@ static void write_event(enum kind kind, uint64_t n)
     }
 }
 
+/* Events come in turns of TURN, RATE of them a second. */
+static void pace(uint64_t begin_ns, uint64_t n, uint64_t rate)
+{
+    uint64_t due_ns = begin_ns + n * (NS_PER_S / rate);
+    struct timespec ts = {(time_t)(due_ns / NS_PER_S), (long)(due_ns % NS_PER_S)};
+
+    if (n % TURN == 0)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
 static void *run_thread(void *arg)
 {
     struct thread *t = arg;
     uint64_t begin_ns = read_clock(CLOCK_MONOTONIC);
     uint64_t begin_cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 
-    for (uint64_t n = 0; n < t->options->events; n++)
+    for (uint64_t n = 0; n < t->options->events; n++) {
+        if (t->options->rate != 0)
+            pace(begin_ns, n, t->options->rate);
         write_event(t->options->kind, n);
+    }
     t->ns = read_clock(CLOCK_MONOTONIC) - begin_ns;
     t->cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns;
     return NULL;
@@ -172,6 +189,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
             o->events = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
             o->threads = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--rate") == 0 && i + 1 < argc)
+            o->rate = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--smb-kb") == 0 && i + 1 < argc)
             o->smb_kb = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--kind") != 0 || i + 1 == argc ||
@@ -188,7 +207,7 @@ int main(int argc, char **argv)
     struct perfleet *tracing;
 
     if (!parse_options(&o, argc, argv)) {
-        fprintf(stderr, "usage: bench_event [--events N] [--threads T] "
+        fprintf(stderr, "usage: bench_event [--events N] [--threads T] [--rate R] "
                         "[--kind slice|instant|counter] [--smb-kb K] | --disabled\n");
         return 2;
     }

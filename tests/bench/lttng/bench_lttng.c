@@ -2,11 +2,11 @@
 /*
  * What a tracepoint of LTTng-UST costs the program that hits it: nanoseconds for each call.
  *
- * Usage: bench_lttng [--events N] [--threads T]
+ * Usage: bench_lttng [--events N] [--threads T] [--rate R]
  *
  * Waits until the tracepoint perfleet_bench:instant is enabled, then every thread hits it N times,
- * flat out, prints one line of key=value and stays until its stdin ends. Built only where LTTng-UST
- * is installed.
+ * flat out, or R times a second, prints one line of key=value and stays until its stdin ends. Built
+ * only where LTTng-UST is installed.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,10 +20,13 @@
 #include "tests/bench/lttng/bench_lttng_tp.inc"
 
 #define THREADS_MAX 64u
+#define NS_PER_S    1000000000u
+#define TURN        50u
 
 struct thread {
     pthread_t id;
     uint64_t events;
+    uint64_t rate; /* 0: flat out */
     uint64_t ns;
     uint64_t cpu_ns;
 };
@@ -36,20 +39,33 @@ static uint64_t read_clock(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Events come in turns of TURN, RATE of them a second. */
+static void pace(uint64_t begin_ns, uint64_t n, uint64_t rate)
+{
+    uint64_t due_ns = begin_ns + n * (NS_PER_S / rate);
+    struct timespec ts = {(time_t)(due_ns / NS_PER_S), (long)(due_ns % NS_PER_S)};
+
+    if (n % TURN == 0)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
 static void *run_thread(void *arg)
 {
     struct thread *t = arg;
     uint64_t begin_ns = read_clock(CLOCK_MONOTONIC);
     uint64_t begin_cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 
-    for (uint64_t n = 0; n < t->events; n++)
+    for (uint64_t n = 0; n < t->events; n++) {
+        if (t->rate != 0)
+            pace(begin_ns, n, t->rate);
         lttng_ust_tracepoint(perfleet_bench, instant, n);
+    }
     t->ns = read_clock(CLOCK_MONOTONIC) - begin_ns;
     t->cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns;
     return NULL;
 }
 
-static void run(uint64_t events, uint32_t threads_len)
+static void run(uint64_t events, uint64_t rate, uint32_t threads_len)
 {
     static struct thread threads[THREADS_MAX];
     struct timespec nap = {.tv_nsec = 1000000};
@@ -61,6 +77,7 @@ static void run(uint64_t events, uint32_t threads_len)
         nanosleep(&nap, NULL);
     for (uint32_t i = 0; i < threads_len; i++) {
         threads[i].events = events;
+        threads[i].rate = rate;
         if (pthread_create(&threads[i].id, NULL, run_thread, &threads[i]) != 0)
             abort();
     }
@@ -80,6 +97,7 @@ static void run(uint64_t events, uint32_t threads_len)
 int main(int argc, char **argv)
 {
     uint64_t events = 1000000;
+    uint64_t rate = 0;
     uint32_t threads = 1;
 
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -87,13 +105,15 @@ int main(int argc, char **argv)
             events = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--threads") == 0)
             threads = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--rate") == 0)
+            rate = strtoull(argv[i + 1], NULL, 10);
     }
     if (events == 0 || threads == 0 || threads > THREADS_MAX) {
-        fprintf(stderr, "usage: bench_lttng [--events N] [--threads T]\n");
+        fprintf(stderr, "usage: bench_lttng [--events N] [--threads T] [--rate R]\n");
         return 2;
     }
     printf("registered\n");
     fflush(stdout);
-    run(events, threads);
+    run(events, rate, threads);
     return 0;
 }
