@@ -119,14 +119,15 @@ start_agent watchful --crl "$WORK/watchful.crl"
 WATCHFUL=$STARTED
 check "an agent with a revocation list connects" wait_for 20 grep -q relay-connected "$WORK/agent-watchful.log"
 config "$WORK/long.pbtx" 120000
-fleet record -c "$WORK/long.pbtx" -o "$WORK/watchful.pftrace" --host watchful --crl "$WORK/watchful.crl" \
-    >"$WORK/watchful.log" 2>&1 &
-RECORDING=$!
+# Not in a shell of its own, whose end would leave the program behind.
+start recording "$BIN/perfleet" record --relay "$RELAY" "${TLS_ME[@]}" -c "$WORK/long.pbtx" -o "$WORK/watchful.pftrace" \
+    --host watchful --crl "$WORK/watchful.crl"
+RECORDING=$STARTED
 is_recorded() { fleet ps --host watchful 2>/dev/null | grep -q .; }
 check "an operator with one records through the relay" wait_for 30 is_recorded
 pki revoke relay meet && cp "$WORK/pki/crl.pem" "$WORK/watchful.crl"
 check "when his list revokes the relay he ends the connection at once" wait_for 20 \
-    grep -q "the relay's certificate was revoked" "$WORK/watchful.log"
+    grep -q "the relay's certificate was revoked" "$WORK/recording.log"
 kill "$RECORDING"
 kill -HUP "$WATCHFUL"
 check "when its list revokes the relay it ends the connection at once" wait_for 20 \

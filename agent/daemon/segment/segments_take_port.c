@@ -133,7 +133,7 @@ static void take_failed_copy(struct pfl_segments_run *r, const struct pfl_segmen
 }
 
 /* There is no such file: it is a gap if the index says that there was one. */
-static void on_untaken(struct pfl_segments_run *r, struct pfl_segments_op *op)
+static void on_untaken(struct pfl_segments_run *r, struct pfl_segments_op *op, const char *why)
 {
     bool is_gone = op->rc == PFL_ENOENT || op->rc == PFL_EPERM;
 
@@ -155,21 +155,26 @@ static void on_untaken(struct pfl_segments_run *r, struct pfl_segments_op *op)
                                     on_gap_made);
     else if (!is_gone)
         pfl_log_warn("segment-not-taken", "incarnation=%s number=%u reason=\"%s\"", r->id, r->next,
-                     op->rc == PFL_ELIMIT ? "the disk is full" : pfl_err_str(op->rc));
+                     why);
 }
 
 static void on_taken(struct pfl_segments_op *op)
 {
     struct pfl_segments_run *r = op->run;
     struct pfl_segments *s = op->s;
+    const char *why = op->rc == PFL_ELIMIT ? "the disk is full" : pfl_err_str(op->rc);
 
     r->is_busy = false;
-    if (op->rc == 0)
+    if (op->rc == 0) {
         op->rc = pfl_segment_table_add(&s->table, &op->entry);
+        why = op->rc == PFL_ELIMIT ? "there are too many segments and gaps already: the oldest "
+                                     "make room"
+                                   : pfl_err_str(op->rc);
+    }
     if (op->rc == PFL_ELIMIT)
         pfl_segments_enforce(s);
     if (op->rc != 0) {
-        on_untaken(r, op);
+        on_untaken(r, op, why);
         return;
     }
     r->next = op->entry.number + 1;

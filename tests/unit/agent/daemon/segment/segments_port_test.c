@@ -512,6 +512,58 @@ static void more_notes_than_the_table_takes_become_gaps_with_numbers(void **stat
     kit.segments_max = 0;
 }
 
+/* The words of the log, from here on. */
+static FILE *begin_log(int *ret_stderr)
+{
+    FILE *log = tmpfile();
+
+    assert_non_null(log);
+    (void)fflush(stderr);
+    *ret_stderr = dup(STDERR_FILENO);
+    assert_true(*ret_stderr >= 0 && dup2(fileno(log), STDERR_FILENO) >= 0);
+    return log;
+}
+
+static size_t end_log(FILE *log, int kept, char *text, size_t room)
+{
+    size_t len;
+
+    (void)fflush(stderr);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    (void)close(kept);
+    rewind(log);
+    len = fread(text, 1, room - 1, log);
+    text[len] = '\0';
+    (void)fclose(log);
+    return len;
+}
+
+static void a_full_table_is_not_called_a_full_disk(void **state)
+{
+    static char text[16384];
+    char id[PFL_SEGMENT_ID_BYTES];
+    int kept;
+    FILE *log = begin_log(&kept);
+    size_t len;
+
+    (void)state;
+    kit.segments_max = 3;
+    kit_open(&kit, &no_quota);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 6, true);
+    while ((len = kit_list(&kit, KIT_COLLECTOR, false, notes, 64)) == 0 || notes[len - 1].last < 6)
+        kit_turn(&kit);
+    assert_true(end_log(log, kept, text, sizeof(text)) != 0);
+    assert_non_null(strstr(text, "segment-not-taken"));
+    assert_non_null(strstr(text, "too many segments and gaps"));
+    assert_null(strstr(text, "disk is full"));
+    while (kit_list(&kit, KIT_COLLECTOR, false, notes, 64) != 0)
+        assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
+    kit_wait(&kit, has_no_files);
+    kit_close(&kit);
+    kit.segments_max = 0;
+}
+
 static void runs_that_the_table_does_not_take_wait_for_the_next_start(void **state)
 {
     char ids[4][PFL_SEGMENT_ID_BYTES];
@@ -761,6 +813,7 @@ int main(void)
         TEST(numbers_that_the_index_leaves_out_are_a_gap),
         TEST(a_long_index_is_passed_at_once),
         TEST(more_notes_than_the_table_takes_become_gaps_with_numbers),
+        TEST(a_full_table_is_not_called_a_full_disk),
         TEST(runs_that_the_table_does_not_take_wait_for_the_next_start),
         TEST(a_link_is_not_followed),
         TEST(a_copy_is_a_run_of_one_segment_that_tells_its_trigger),
