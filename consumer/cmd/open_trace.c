@@ -276,6 +276,15 @@ static bool add_files(struct opening *o, size_t len, unsigned flags)
     return true;
 }
 
+/* A page of ours has an address that no other user had: a service worker that another one left in
+ * the browser there would read along. ui.perfetto.dev fetches from one port alone. */
+static uint16_t choose_port(const struct opening *o)
+{
+    if (o->args->open.has_port)
+        return o->args->ui_port;
+    return find_way(&o->args->open) == PFL_HAND_OVER_DIRECT ? PFL_HAND_OVER_PORT : 0;
+}
+
 static bool make_port(struct opening *o)
 {
     const struct pfl_open_args *open = &o->args->open;
@@ -284,7 +293,7 @@ static bool make_port(struct opening *o)
         .way = find_way(open),
         .ui_url = open->ui_url != NULL ? open->ui_url : PFL_HAND_OVER_UI,
         .ui_dir = open->ui_dir,
-        .port = open->has_port ? o->args->ui_port : PFL_HAND_OVER_PORT,
+        .port = choose_port(o),
         .wait_ms = open->serve_ms != 0 ? open->serve_ms : DEFAULT_WAIT_MS,
         .on_fetched = on_fetched,
         .on_refused = on_refused,
@@ -307,7 +316,7 @@ static bool make_port(struct opening *o)
 static bool start_port(struct opening *o)
 {
     bool is_direct = find_way(&o->args->open) == PFL_HAND_OVER_DIRECT;
-    unsigned port = o->args->open.has_port ? o->args->ui_port : PFL_HAND_OVER_PORT;
+    unsigned port = choose_port(o);
 
     if (pfl_hand_over_port_start(o->port) == 0)
         return true;

@@ -15,10 +15,9 @@
 #include "base/err.h"
 #include "perfleet/segment.pb-c.h"
 
-#define PFL_CLOCK_GRAPH_MAX_BOOTS  8192u /* of hosts */
-#define PFL_CLOCK_GRAPH_HOST_BOOTS 1024u /* of one host: as many as a merge has runs */
-#define PFL_CLOCK_GRAPH_MAX_RELAYS 1024u /* boots of relays; those that one host adds: its share   \
-                                          */
+#define PFL_CLOCK_GRAPH_MAX_BOOTS   8192u      /* of hosts */
+#define PFL_CLOCK_GRAPH_HOST_BOOTS  1024u      /* of one host: as many as a merge has runs */
+#define PFL_CLOCK_GRAPH_MAX_RELAYS  1024u      /* boots of relays; of one host: its share */
 #define PFL_CLOCK_GRAPH_MAX_POINTS  (1u << 18) /* of one host: its share (base/shares.h) */
 #define PFL_CLOCK_GRAPH_HOST_RELAYS 64u        /* that one boot of a host names */
 /* Before a host's first exchange and after its last one, its bound grows by this share of the

@@ -280,26 +280,25 @@ unsigned pfl_http_request_parse(char *bytes, size_t len, size_t body_max_bytes,
     return 200;
 }
 
-bool pfl_http_cookie_get(const char *cookies, const char *name, char *ret_value, size_t value_len)
+bool pfl_http_cookie_next(const char **cookies, const char *name, char *ret_value, size_t value_len)
 {
     size_t name_len = strlen(name);
+    const char *at = *cookies;
     bool is_found = false;
 
-    while (cookies != NULL && *cookies != '\0') {
-        size_t len = strcspn(cookies, ";");
-        const char *value = cookies + name_len + 1;
+    while (!is_found && at != NULL && *at != '\0') {
+        size_t len = strcspn(at, ";");
         size_t rest = len > name_len ? len - name_len - 1 : 0;
 
-        if (len > name_len && strncmp(cookies, name, name_len) == 0 && cookies[name_len] == '=') {
-            if (rest >= value_len ||
-                (is_found && (strncmp(ret_value, value, rest) != 0 || ret_value[rest] != '\0')))
-                return false;
-            memcpy(ret_value, value, rest);
+        is_found = len > name_len && strncmp(at, name, name_len) == 0 && at[name_len] == '=' &&
+                   rest < value_len;
+        if (is_found) {
+            memcpy(ret_value, at + name_len + 1, rest);
             ret_value[rest] = '\0';
-            is_found = true;
         }
-        cookies += len;
-        cookies += strspn(cookies, "; ");
+        at += len;
+        at += strspn(at, "; ");
     }
+    *cookies = at;
     return is_found;
 }

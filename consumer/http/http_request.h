@@ -33,8 +33,9 @@ unsigned pfl_http_request_parse(char *bytes, size_t len, size_t body_max_bytes,
                                 struct pfl_http_request *ret_request);
 /* "Not Found"; "Error" for a status that is not used here. */
 const char *pfl_http_status_words(unsigned status);
-/* The value of one cookie: false if it is missing, or given twice with different values, or does
- * not fit. */
-bool pfl_http_cookie_get(const char *cookies, const char *name, char *ret_value, size_t value_len);
+/* The next value of that name, of those that fit, in `*cookies`, which moves behind it. False:
+ * there is none. Another program of this machine may have set one of that name, too. */
+bool pfl_http_cookie_next(const char **cookies, const char *name, char *ret_value,
+                          size_t value_len);
 
 #endif

@@ -78,10 +78,13 @@ static bool is_same_origin(const char *origin, const char *host)
 
 static bool has_cookie(const struct pfl_web_access *a, const struct pfl_http_request *r)
 {
+    const char *cookies = r->cookie;
     char value[PFL_WEB_SECRET_TEXT];
+    bool is_ours = false;
 
-    return pfl_http_cookie_get(r->cookie, a->cookie_name, value, sizeof(value)) &&
-           is_secret(value, a->cookie);
+    while (!is_ours && pfl_http_cookie_next(&cookies, a->cookie_name, value, sizeof(value)))
+        is_ours = is_secret(value, a->cookie);
+    return is_ours;
 }
 
 static unsigned judge_link(struct pfl_web_access *a, const struct pfl_http_request *r,

@@ -38,7 +38,8 @@ static void read_form(struct pfl_span text)
 
 static void use(const struct pfl_http_request *r, const char *bytes, size_t size)
 {
-    char value[32] = "";
+    const char *cookies = r->cookie;
+    char value[32];
 
     note("%s %s ? %s", r->method, r->path, r->query);
     note("host %s, origin %s, cookie %s, type %s, site %s", r->host != NULL ? r->host : "-",
@@ -56,7 +57,7 @@ static void use(const struct pfl_http_request *r, const char *bytes, size_t size
     look(r->fetch_site, bytes, size);
     if (r->path[0] != '/' || r->host == NULL || r->body.len > BODY_MAX)
         abort();
-    if (pfl_http_cookie_get(r->cookie, "perfleet", value, sizeof(value)))
+    while (pfl_http_cookie_next(&cookies, "perfleet", value, sizeof(value)))
         note("cookie's value: %s", value);
     read_form(pfl_span_of(r->query, strlen(r->query)));
     read_form(r->body);

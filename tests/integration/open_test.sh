@@ -59,6 +59,11 @@ refused() { # STATUS CURL-OPTION...
     [ "$code" = "$status" ] || { echo "status $code"; return 1; }
 }
 
+serve "an own UI waits" --no-browser --ui-dir "$ROOT/tests/support/ui" "$WORK/a.pftrace"
+check "at a port of its own, where nobody left anything in the browser" \
+    eval '[[ $LINK =~ ^http://127.0.0.1:[0-9]+/ ]] && [[ $LINK != *:9001/* ]]'
+kill -INT "$OPEN"
+ends "and ends" 130
 serve "it prints the link and waits" --no-browser "$WORK/a.pftrace"
 check "the link has no file's name: that page reports its address" \
     eval '[[ $LINK =~ ^https://ui.perfetto.dev/#!/\?url=http://127.0.0.1:9001/[0-9a-f]{32}/trace-1.pftrace$ ]]'

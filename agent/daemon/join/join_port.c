@@ -90,16 +90,15 @@ static int wrong_usage(const char *what)
 static bool read_token_file(struct join *j, const char *path)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    size_t len;
+    bool has_line;
 
     if (file == NULL)
         return false;
-    len = fread(j->token_file, 1, sizeof(j->token_file) - 1, file);
-    j->token_file[len] = '\0';
+    has_line = fgets(j->token_file, sizeof(j->token_file), file) != NULL; /* it may be typed */
     j->token_text = j->token_file;
     if (file != stdin)
         (void)fclose(file);
-    return len != 0;
+    return has_line;
 }
 
 /* "host", "host:port", "[v6]", "[v6]:port" */

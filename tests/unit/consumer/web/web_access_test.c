@@ -159,11 +159,25 @@ static void change_needs_an_origin_a_form_and_its_token(void **state)
     assert_int_equal(judge(&r, "", NULL), 405);
 }
 
+/* What another program of the machine set in the browser, for its own port. */
+static void another_cookie_of_that_name_keeps_nobody_out(void **state)
+{
+    struct pfl_http_request r = page("GET", "/hosts");
+    char both[256];
+
+    (void)state;
+    (void)snprintf(both, sizeof(both), "perfleet-8040=00000000000000000000000000000000; %s",
+                   cookies);
+    r.cookie = both;
+    assert_int_equal(judge(&r, "", NULL), 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(link_is_exchanged_for_a_cookie_once, open_access),
         cmocka_unit_test_setup(pages_need_the_cookie, open_access),
+        cmocka_unit_test_setup(another_cookie_of_that_name_keeps_nobody_out, open_access),
         cmocka_unit_test_setup(other_names_and_origins_are_refused, open_access),
         cmocka_unit_test_setup(change_needs_an_origin_a_form_and_its_token, open_access),
     };
