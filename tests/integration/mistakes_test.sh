@@ -135,6 +135,9 @@ check "a trace file in a folder that is not there" mistake 5 "$P" record --prese
 check "a time that is none" mistake 2 "$P" record --preset default -o x --duration 10x "${LOCAL[@]}"
 check "a session's name that is none" mistake 2 "$P" start "my session" --preset default "${LOCAL[@]}"
 check "opening nothing" mistake 2 "$P" open
+check "a live view of a file" mistake 2 "$P" open --live one --host one
+check "a live view too often" mistake 2 "$P" open --live --every 1s --host one
+check "an option of live views alone" mistake 2 "$P" open kept.pftrace --session flight
 check "opening a file that is not there" mistake 1 "$P" open nowhere.pftrace
 check "opening a folder" mistake 1 "$P" open one
 check "a UI at no address" mistake 2 "$P" open kept.pftrace --ui-url ui.example.com
