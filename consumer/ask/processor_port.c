@@ -212,6 +212,11 @@ int pfl_processor_port_write(struct pfl_processor_port *self, struct pfl_buf *by
     return 0;
 }
 
+bool pfl_processor_port_is_written(const struct pfl_processor_port *self)
+{
+    return self->writes == 0;
+}
+
 /* ---- the beginning ---- */
 
 static int spawn(struct pfl_processor_port *p, const struct pfl_processor_port_conf *conf)

@@ -43,6 +43,8 @@ PFL_MUST_USE int pfl_processor_port_open(const struct pfl_processor_port_conf *c
 /* Takes the content of `bytes`, and leaves it empty. After a process that died: dropped.
  * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_processor_port_write(struct pfl_processor_port *self, struct pfl_buf *bytes);
+/* Is all that was written with the process? True also when it ended. */
+bool pfl_processor_port_is_written(const struct pfl_processor_port *self);
 /* While paused the process is held back by its full pipe. */
 void pfl_processor_port_pause(struct pfl_processor_port *self, bool is_paused);
 /* Kills it; on_ended follows. Idempotent. */

@@ -12,60 +12,28 @@
  * Failures: a trace that cannot be read, is too large or too slow, or whose process dies, is named
  * and passed over; the answer is partial then. An error of the question itself, shown by the
  * traces of two hosts if there are two, ends the run, as does the output, the collector that
- * leaves, and Ctrl-C. Ownership: processes belong to their places until on_ended. Limits:
- * PIECE_BYTES for each place, PROBLEM_LINES, and those of the header.
+ * leaves, and Ctrl-C. Ownership: a trace and its process belong to their place, which is an
+ * ask_job. Limits: PROBLEM_LINES, and those of the headers.
  */
 #include "consumer/cmd/ask_run.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/io/loop.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "consumer/ask/processor_port.h"
-#include "consumer/ask/trace_question.h"
-#include "consumer/cmd/ask_output.h"
-#include "consumer/cmd/ask_source.h"
+#include "consumer/cmd/ask_job.h"
 #include "consumer/report/progress_line.h"
 #include "consumer/report/summary.h"
 
-#define PIECE_BYTES   (1u << 20)
 #define TICK_MS       200u
 #define PROBLEM_LINES 100u
 #define SIGNALS       3u
-#define WHY_BYTES     480u
-#define HOST_BYTES    256u
-#define CANNOT_RUN    126 /* see cmd_confined.c */
-
-struct ask;
-
-/* A place for a trace. */
-struct job {
-    struct ask *ask;
-    const struct pfl_ask_trace *trace; /* NULL: it is free */
-    struct pfl_trace_question *question;
-    struct pfl_processor_port *port; /* NULL: it ended */
-    int fd;                          /* of a file; -1 */
-    uint64_t offset;                 /* of the next piece */
-    uint64_t left;                   /* bytes of the trace that were not asked for yet */
-    uint32_t request_id;             /* of the piece that comes; 0: none */
-    uint64_t piece_left;             /* of it */
-    bool is_asked;                   /* the question is with the process */
-    uint64_t active_ms;
-    uint64_t answer_left; /* bytes that may still be answered */
-    uint64_t rows;
-    char host[HOST_BYTES]; /* of files: what the trace says; "": nothing */
-    char start[PFL_ANSWER_START_BYTES];
-    char why[WHY_BYTES]; /* it is passed over; "": not yet */
-};
 
 struct ask {
     const struct pfl_ask_plan *plan;
@@ -73,7 +41,8 @@ struct ask {
     struct pfl_ask_output output;
     uv_loop_t own_loop; /* for files */
     uv_loop_t *loop;
-    struct job jobs[PFL_ASK_JOBS_MAX];
+    struct pfl_ask_job jobs[PFL_ASK_JOBS_MAX];
+    struct pfl_ask_job_conf job_conf;
     size_t next;                        /* trace */
     const struct pfl_ask_trace *faulty; /* the first one with a fault as of all; NULL: none */
     uint64_t answered;
@@ -111,14 +80,13 @@ static void end_run(struct ask *a, int code)
 }
 
 /* A trace's end. `why` NULL: it is answered. */
-static void note_trace(struct job *j, const char *why)
+static void note_trace(struct ask *a, const struct pfl_ask_job *j, const char *why)
 {
     const struct pfl_answer_store_trace row = {.trace = j->trace->name,
                                                .host = j->host,
                                                .start = j->start,
                                                .rows = j->rows,
                                                .problem = why};
-    struct ask *a = j->ask;
 
     if (why != NULL)
         say_problem(a, j->trace, why);
@@ -128,62 +96,24 @@ static void note_trace(struct job *j, const char *why)
         end_run(a, PFL_EXIT_FILE);
 }
 
-/* Its process is killed; on_ended does the rest. */
-static void give_up(struct job *j, const char *why)
-{
-    if (j->why[0] == '\0')
-        (void)snprintf(j->why, sizeof(j->why), "%s", why);
-    if (j->port != NULL)
-        pfl_processor_port_close(j->port);
-}
-
-static void give_up_for(struct job *j, int rc)
-{
-    give_up(j, pfl_err_str(rc));
-}
-
-/* ---- rows ---- */
-
-static int on_columns(void *user, const struct pfl_span *names, size_t len)
-{
-    struct job *j = user;
-
-    return pfl_ask_output_take_columns(&j->ask->output, names, len);
-}
-
-static int on_row(void *user, const struct pfl_cell *cells, size_t len)
-{
-    struct job *j = user;
-    const struct pfl_answer_row row = {
-        .host = j->host, .start = j->start, .trace = j->trace->name, .cells = cells};
-
-    j->rows++;
-    return pfl_ask_output_add_row(&j->ask->output, &row, len);
-}
-
-static void on_about(void *user, const struct pfl_cell cells[PFL_TRACE_QUESTION_ABOUT])
-{
-    struct job *j = user;
-
-    if (cells[0].type == PFL_CELL_TEXT)
-        (void)snprintf(j->host, sizeof(j->host), "%.*s",
-                       (int)(cells[0].bytes.len < HOST_BYTES ? cells[0].bytes.len : HOST_BYTES),
-                       (const char *)cells[0].bytes.data);
-    if (cells[1].type == PFL_CELL_INTEGER && cells[1].integer > 0)
-        pfl_answer_format_start((uint64_t)cells[1].integer, j->start);
-}
-
 static void pause_all(struct ask *a, bool is_paused)
 {
     a->is_paused = is_paused;
     for (size_t i = 0; i < a->plan->jobs; i++)
-        if (a->jobs[i].port != NULL)
-            pfl_processor_port_pause(a->jobs[i].port, is_paused);
+        pfl_ask_job_pause(&a->jobs[i], is_paused);
 }
 
 static void on_writable(void *user)
 {
     pause_all(user, false);
+}
+
+static void on_congested(void *user)
+{
+    struct ask *a = user;
+
+    if (!a->is_paused)
+        pause_all(a, true);
 }
 
 /* Of another host; each file counts as one. */
@@ -195,10 +125,8 @@ static bool is_of_other(const struct ask *a, const struct pfl_ask_trace *t,
 
 /* A fault that any trace would have, when none has been answered: one host could make it by what
  * is in its traces, and so end what is asked of the others; two have to show it. */
-static bool is_fault_of_all(struct job *j)
+static bool is_fault_of_all(struct ask *a, const struct pfl_ask_job *j)
 {
-    struct ask *a = j->ask;
-
     if (a->answered != 0 || a->code != 0)
         return false;
     if (a->faulty != NULL)
@@ -208,12 +136,6 @@ static bool is_fault_of_all(struct job *j)
         if (is_of_other(a, &a->source.traces[i], j->trace))
             return false;
     return true;
-}
-
-static bool is_question_wrong(struct job *j)
-{
-    return pfl_trace_question_get(j->question) == PFL_TRACE_QUESTION_REFUSED &&
-           !pfl_trace_question_has_columns(j->question) && is_fault_of_all(j);
 }
 
 /* It shows the statement, the place in it and the error, in lines. */
@@ -229,161 +151,7 @@ static void say_question_wrong(const char *why)
     fputc('\n', stderr);
 }
 
-/* The error itself is the last one. */
-static const char *find_last_line(const char *why)
-{
-    const char *line = strrchr(why, '\n');
-
-    return line != NULL && line[1] != '\0' ? line + 1 : why;
-}
-
-static void take_outcome(struct job *j)
-{
-    const char *words = pfl_trace_question_get_why(j->question);
-    const char *said = pfl_log_quote_reason(find_last_line(words));
-    char why[WHY_BYTES];
-
-    switch (pfl_trace_question_get(j->question)) {
-    case PFL_TRACE_QUESTION_OPEN:
-        return;
-    case PFL_TRACE_QUESTION_ANSWERED:
-        pfl_processor_port_close(j->port);
-        return;
-    case PFL_TRACE_QUESTION_UNREADABLE:
-        (void)snprintf(why, sizeof(why), "it cannot be read: %s", said);
-        break;
-    case PFL_TRACE_QUESTION_REFUSED:
-        if (is_question_wrong(j)) {
-            say_question_wrong(words);
-            end_run(j->ask, PFL_EXIT_USAGE);
-        }
-        (void)snprintf(why, sizeof(why), "the question has an error there: %s", said);
-        break;
-    default:
-        (void)snprintf(why, sizeof(why), "its Trace Processor: %s", said);
-        break;
-    }
-    give_up(j, why);
-}
-
-static void on_data(void *user, struct pfl_span bytes)
-{
-    struct job *j = user;
-    struct ask *a = j->ask;
-    int rc = bytes.len <= j->answer_left ? pfl_trace_question_feed(j->question, bytes) : PFL_EFULL;
-
-    j->answer_left -= rc == PFL_EFULL ? j->answer_left : bytes.len;
-    if (rc == PFL_EFULL) {
-        give_up(j, "its answer has more than 16 MiB and 64 times the trace's bytes");
-    } else if (rc == PFL_ESTATE) {
-        give_up(j, "its columns are not those of the first trace");
-    } else if (rc != 0) {
-        if (a->output.has_failed)
-            end_run(a, PFL_EXIT_FILE);
-        give_up_for(j, rc);
-    } else {
-        take_outcome(j);
-    }
-    pfl_ask_output_push(&a->output);
-    if (!a->is_paused && pfl_ask_output_is_congested(&a->output))
-        pause_all(a, true);
-}
-
-/* ---- the trace, piece by piece ---- */
-
-static void give_piece(struct job *j, struct pfl_span data)
-{
-    struct pfl_buf out;
-    int rc;
-
-    pfl_buf_init(&out, 2 * PIECE_BYTES);
-    rc = pfl_trace_question_load(j->question, data, &out);
-    if (rc == 0)
-        rc = pfl_processor_port_write(j->port, &out);
-    pfl_buf_fini(&out);
-    if (rc != 0)
-        give_up_for(j, rc);
-}
-
-static void give_question(struct job *j)
-{
-    struct pfl_buf out;
-    int rc;
-
-    pfl_buf_init(&out, 2 * j->ask->plan->question.len + PIECE_BYTES);
-    rc = pfl_trace_question_ask(j->question, &out);
-    if (rc == 0)
-        rc = pfl_processor_port_write(j->port, &out);
-    pfl_buf_fini(&out);
-    j->is_asked = true;
-    if (rc != 0)
-        give_up_for(j, rc);
-}
-
-static void read_piece(struct job *j, size_t len)
-{
-    uint8_t *room = pfl_mem_alloc(len);
-    ssize_t n = room != NULL ? pread(j->fd, room, len, (off_t)j->offset) : -1;
-
-    if (n <= 0) {
-        give_up(j, room == NULL ? pfl_err_str(PFL_ENOMEM)
-                   : n == 0     ? "it became shorter"
-                                : strerror(errno));
-    } else {
-        j->offset += (uint64_t)n;
-        j->left -= (uint64_t)n;
-        give_piece(j, pfl_span_of(room, (size_t)n));
-    }
-    pfl_mem_free(room);
-}
-
-static void on_piece(void *user, const Perfleet__CollectorReply *reply);
-
-static void request_piece(struct job *j, size_t len)
-{
-    struct pfl_collector_session *s = &j->ask->source.session;
-    Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
-    Perfleet__CollectorRequest__Get part = PERFLEET__COLLECTOR_REQUEST__GET__INIT;
-    int rc;
-
-    part.trace = j->trace->name;
-    part.has_offset = part.has_length = 1;
-    part.offset = j->offset;
-    part.length = len;
-    request.get = &part;
-    rc = s->conn != NULL ? pfl_collector_conn_send(s->conn, &request) : PFL_ECLOSED;
-    if (rc != 0) {
-        give_up_for(j, rc);
-        return;
-    }
-    pfl_collector_session_hear(s, on_piece, j->ask); /* the time without a reply begins */
-    j->request_id = request.id;
-    j->piece_left = len;
-    j->offset += len;
-    j->left -= len;
-}
-
-/* What the process is to have next. */
-static void feed(struct job *j)
-{
-    size_t len = j->left < PIECE_BYTES ? (size_t)j->left : PIECE_BYTES;
-
-    if (j->request_id != 0 || j->is_asked || j->why[0] != '\0')
-        return;
-    if (len == 0)
-        give_question(j);
-    else if (j->fd >= 0)
-        read_piece(j, len);
-    else
-        request_piece(j, len);
-}
-
-static void on_written(void *user)
-{
-    feed(user);
-}
-
-static struct job *find_job(struct ask *a, uint32_t request_id)
+static struct pfl_ask_job *find_job(struct ask *a, uint32_t request_id)
 {
     for (size_t i = 0; request_id != 0 && i < a->plan->jobs; i++)
         if (a->jobs[i].request_id == request_id)
@@ -391,180 +159,61 @@ static struct job *find_job(struct ask *a, uint32_t request_id)
     return NULL;
 }
 
-static void on_piece(void *user, const Perfleet__CollectorReply *reply)
+static void on_reply(void *user, const Perfleet__CollectorReply *reply)
 {
-    struct job *j = find_job(user, reply->id);
-    char why[WHY_BYTES];
+    struct pfl_ask_job *j = find_job(user, reply->id);
 
-    if (j == NULL)
-        return; /* of a trace that was given up */
-    if (!reply->has_more)
-        j->request_id = 0;
-    if (reply->status != 0) {
-        (void)snprintf(why, sizeof(why), "the collector: %s",
-                       reply->why != NULL ? pfl_log_quote_reason(reply->why) : "it refuses");
-        give_up(j, why);
+    if (j != NULL) /* else of a trace that was given up */
+        pfl_ask_job_take_piece(j, reply);
+}
+
+/* ---- traces ---- */
+
+static void judge_fault(struct ask *a, const struct pfl_ask_job *j, const char *words)
+{
+    if (j->fault == PFL_ASK_JOB_FAULT_NONE || !is_fault_of_all(a, j))
         return;
-    }
-    if (reply->data.len > j->piece_left || (!reply->has_more && reply->data.len != j->piece_left)) {
-        give_up(j, "it has another length than it had");
-        return;
-    }
-    j->piece_left -= reply->data.len;
-    if (j->port != NULL && j->why[0] == '\0' && reply->data.len != 0)
-        give_piece(j, pfl_span_of(reply->data.data, reply->data.len));
-}
-
-/* ---- a place ---- */
-
-static void explain_death(struct job *j, const struct pfl_processor_port_end *end)
-{
-    const char *words =
-        end->last_words[0] != '\0' ? pfl_log_quote_reason(end->last_words) : "it said nothing";
-
-    if (end->signal != 0)
-        (void)snprintf(j->why, sizeof(j->why),
-                       "its Trace Processor died of signal %d (it had %" PRIu32
-                       " MiB: --max-mib): %s",
-                       end->signal, j->ask->plan->max_mib, words);
-    else
-        (void)snprintf(j->why, sizeof(j->why), "its Trace Processor ended with %d: %s", end->status,
-                       words);
-}
-
-/* The program does not start at all: no trace will do. */
-static bool is_program_wrong(struct job *j, const struct pfl_processor_port_end *end)
-{
-    return !end->was_closed && end->signal == 0 && end->status == CANNOT_RUN && is_fault_of_all(j);
-}
-
-static void leave(struct job *j)
-{
-    if (j->fd >= 0)
-        (void)close(j->fd);
-    pfl_trace_question_free(j->question);
-    *j = (struct job){.ask = j->ask, .fd = -1};
-}
-
-static void on_ended(void *user, const struct pfl_processor_port_end *end)
-{
-    struct job *j = user;
-    struct ask *a = j->ask;
-    bool is_answered = pfl_trace_question_get(j->question) == PFL_TRACE_QUESTION_ANSWERED;
-    size_t len;
-
-    j->port = NULL;
-    if (is_program_wrong(j, end)) {
+    if (j->fault == PFL_ASK_JOB_FAULT_QUESTION) {
+        say_question_wrong(words);
+        end_run(a, PFL_EXIT_USAGE);
+    } else {
         /* Its words are perfleet's own, which has quoted what is in them. */
-        pfl_cmd_error("Trace Processor: %s; see --trace-processor",
-                      pfl_log_quote_reason(end->last_words));
+        pfl_cmd_error("Trace Processor: %s; see --trace-processor", pfl_log_quote_reason(words));
         end_run(a, PFL_EXIT_NOTHING);
-    } else if (!is_answered && j->why[0] == '\0' && !end->was_closed) {
-        explain_death(j, end);
     }
-    len = strlen(j->why);
-    if (len != 0 && j->rows != 0)
-        (void)snprintf(j->why + len, sizeof(j->why) - len, "; %" PRIu64 " rows of it came",
-                       j->rows);
-    if (j->why[0] != '\0' && a->code == 0 && !a->is_interrupted)
-        note_trace(j, j->why);
-    else if (is_answered)
-        note_trace(j, NULL);
-    leave(j);
 }
 
-/* Of a file: what there is of it. False: it is passed over. */
-static bool open_trace(struct job *j)
+static void on_over(void *user, struct pfl_ask_job *job, const char *words)
 {
-    struct stat st;
+    struct ask *a = user;
 
-    if (!j->ask->source.is_files) {
-        j->left = j->trace->bytes;
-        return true;
-    }
-    j->fd = open(j->trace->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (j->fd < 0 || fstat(j->fd, &st) != 0) {
-        (void)snprintf(j->why, sizeof(j->why), "%s", strerror(errno));
-        return false;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        (void)snprintf(j->why, sizeof(j->why), "it is no file");
-        return false;
-    }
-    j->left = (uint64_t)st.st_size;
-    return true;
-}
-
-/* A Trace Processor takes two to four times the bytes of a trace. */
-static bool has_room(struct job *j)
-{
-    uint64_t mib = j->left >> 20;
-
-    if (mib <= j->ask->plan->max_mib / 2)
-        return true;
-    (void)snprintf(j->why, sizeof(j->why),
-                   "it is too large: it has %" PRIu64 " MiB, and a Trace Processor %" PRIu32
-                   " (--max-mib)",
-                   mib, j->ask->plan->max_mib);
-    return false;
-}
-
-static bool start_process(struct job *j)
-{
-    const struct pfl_ask_plan *plan = j->ask->plan;
-    const struct pfl_trace_question_conf question = {.text = plan->question,
-                                                     .is_summary = plan->is_summary,
-                                                     .is_binary = plan->is_binary,
-                                                     .on_columns = on_columns,
-                                                     .on_row = on_row,
-                                                     .on_about =
-                                                         j->ask->source.is_files ? on_about : NULL,
-                                                     .user = j};
-    const struct pfl_processor_port_conf port = {.loop = j->ask->loop,
-                                                 .self = plan->self,
-                                                 .program = plan->program,
-                                                 .mode = plan->args->ask.sandbox,
-                                                 .max_mib = plan->max_mib,
-                                                 .max_seconds = plan->max_time_ms / 1000 + 2,
-                                                 .on_data = on_data,
-                                                 .on_written = on_written,
-                                                 .on_ended = on_ended,
-                                                 .user = j};
-    int rc = pfl_trace_question_new(&question, &j->question);
-
-    if (rc == 0)
-        rc = pfl_processor_port_open(&port, &j->port);
-    if (rc == 0)
-        return true;
-    (void)snprintf(j->why, sizeof(j->why), "no process can be started: %s",
-                   rc == PFL_EIO ? strerror(errno) : pfl_err_str(rc));
-    return false;
+    if (a->output.has_failed)
+        end_run(a, PFL_EXIT_FILE);
+    judge_fault(a, job, words);
+    if (job->why[0] != '\0' && a->code == 0 && !a->is_interrupted)
+        note_trace(a, job, job->why);
+    else if (job->is_answered)
+        note_trace(a, job, NULL);
+    pfl_ask_job_leave(job);
 }
 
 /* The next trace takes a free place, or is passed over. */
-static void start_next(struct job *j)
+static void start_next(struct ask *a, struct pfl_ask_job *j)
 {
-    struct ask *a = j->ask;
-
-    j->trace = &a->source.traces[a->next++];
-    (void)snprintf(j->host, sizeof(j->host), "%s", j->trace->host);
-    pfl_answer_format_start(j->trace->begin_unix_ns, j->start);
-    if (open_trace(j) && has_room(j) && start_process(j)) {
-        j->answer_left = PFL_ASK_ANSWER_BYTES + PFL_ASK_ANSWER_RATIO * j->left;
+    if (pfl_ask_job_start(j, &a->source.traces[a->next++])) {
         if (a->is_paused)
-            pfl_processor_port_pause(j->port, true);
-        feed(j);
+            pfl_ask_job_pause(j, true);
         return;
     }
-    note_trace(j, j->why);
-    leave(j);
+    note_trace(a, j, j->why);
+    pfl_ask_job_leave(j);
 }
 
 static void start_all(struct ask *a)
 {
     for (size_t i = 0; i < a->plan->jobs; i++)
         while (a->jobs[i].trace == NULL && a->next < a->source.len && a->code == 0)
-            start_next(&a->jobs[i]);
+            start_next(a, &a->jobs[i]);
 }
 
 /* ---- time, signals, progress ---- */
@@ -574,11 +223,11 @@ static void on_tick(uv_timer_t *timer)
     struct ask *a = timer->data;
     uint64_t now_ms = uv_now(a->loop);
     uint64_t passed_ms = now_ms - a->tick_ms;
-    char why[WHY_BYTES];
+    char why[PFL_ASK_JOB_WHY_BYTES];
 
     a->tick_ms = now_ms;
     for (size_t i = 0; !a->is_paused && i < a->plan->jobs; i++) {
-        struct job *j = &a->jobs[i];
+        struct pfl_ask_job *j = &a->jobs[i];
 
         if (j->port == NULL || j->request_id != 0)
             continue; /* the collector has a time limit of its own */
@@ -587,7 +236,7 @@ static void on_tick(uv_timer_t *timer)
             continue;
         (void)snprintf(why, sizeof(why), "no answer within %" PRIu32 " s (--max-time)",
                        (a->plan->max_time_ms + 999) / 1000);
-        give_up(j, why);
+        pfl_ask_job_give_up(j, why);
     }
 }
 
@@ -697,22 +346,31 @@ static void check_collector(struct ask *a)
 static void stop_jobs(struct ask *a)
 {
     for (size_t i = 0; i < a->plan->jobs; i++)
-        if (a->jobs[i].port != NULL)
-            pfl_processor_port_close(a->jobs[i].port);
+        pfl_ask_job_stop(&a->jobs[i]);
 }
 
 static void run_jobs(struct ask *a)
 {
+    a->job_conf = (struct pfl_ask_job_conf){.plan = a->plan,
+                                            .source = &a->source,
+                                            .output = &a->output,
+                                            .loop = a->loop,
+                                            .on_congested = on_congested,
+                                            .on_reply = on_reply,
+                                            .on_over = on_over,
+                                            .user = a};
     for (size_t i = 0; i < a->plan->jobs; i++)
-        a->jobs[i] = (struct job){.ask = a, .fd = -1};
+        pfl_ask_job_init(&a->jobs[i], &a->job_conf);
     if (!a->source.is_files)
-        pfl_collector_session_hear(&a->source.session, on_piece, a);
+        pfl_collector_session_hear(&a->source.session, on_reply, a);
     open_handles(a);
     start_all(a);
     while (has_jobs(a)) {
         show(a, false);
         uv_run(a->loop, UV_RUN_ONCE);
         check_collector(a);
+        if (a->output.has_failed)
+            end_run(a, PFL_EXIT_FILE);
         if (a->code != 0 || a->is_interrupted)
             stop_jobs(a);
         else
