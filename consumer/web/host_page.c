@@ -279,6 +279,29 @@ static void add_session(const session_t *s, int64_t now_s, struct pfl_html *h)
     pfl_html_close(h);
 }
 
+/* The first session that runs and has a name: how to watch it. */
+static void add_live(const struct pfl_host_page *p, const state_t *state, struct pfl_html *h)
+{
+    struct pfl_command_line line;
+    const char *name = NULL;
+
+    for (size_t i = 0; name == NULL && i < state->n_tracing_sessions; i++) {
+        const session_t *s = state->tracing_sessions[i];
+
+        if (s->state != NULL && strcmp(s->state, "STARTED") == 0 &&
+            s->unique_session_name != NULL && s->unique_session_name[0] != '\0')
+            name = s->unique_session_name;
+    }
+    if (p->live == NULL || name == NULL)
+        return;
+    line = *p->live;
+    pfl_command_line_option(&line, "--session", name);
+    pfl_html_open(h, "p");
+    pfl_html_text(h, "Live in a tab of the Perfetto UI, at a cost that its page says: ");
+    pfl_html_leaf(h, "code", line.text);
+    pfl_html_close(h);
+}
+
 static void add_sessions(const state_t *state, int64_t now_s, struct pfl_html *h)
 {
     static const char *const columns[] = {"Id",      "Name",    "State", "Since",
@@ -382,6 +405,7 @@ static int add_state(const struct pfl_host_page *p, struct pfl_html *h)
         return rc == PFL_EPARSE ? 0 : rc; /* which is a finding */
     state = (const state_t *)message;
     add_sessions(state, p->now_s, h);
+    add_live(p, state, h);
     add_producers(state, h);
     rc = add_sources(state, h);
     pfl_proto_free(message);

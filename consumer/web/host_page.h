@@ -15,6 +15,7 @@ struct pfl_host_page {
     const struct pfl_trace_rows *traces; /* NULL: no collector */
     const char *traces_why;              /* "" or why they could not be listed */
     const char *version;                 /* this program's */
+    const struct pfl_command_line *live; /* of a live view, without a session; NULL: not shown */
     int64_t now_s;
 };
 

@@ -35,8 +35,12 @@ static int write_page(const struct host_visit *v, const struct pfl_host_row *row
     const struct pfl_web_conf *conf = pfl_web_get_conf(v->base.web);
     struct pfl_layout layout = pfl_web_lay_out(v->base.web, row->title, "/hosts", v->base.notice);
     struct pfl_command_line command;
-    struct pfl_host_page page = {
-        .row = row, .traces_why = "", .version = conf->version, .now_s = (int64_t)time(NULL)};
+    struct pfl_command_line live;
+    struct pfl_host_page page = {.row = row,
+                                 .traces_why = "",
+                                 .version = conf->version,
+                                 .live = &live,
+                                 .now_s = (int64_t)time(NULL)};
 
     if (v->question.fan_out != NULL)
         page.state = pfl_host_state_get(v->question.fan_out, 0).state;
@@ -47,6 +51,10 @@ static int write_page(const struct host_visit *v, const struct pfl_host_row *row
     pfl_command_line_begin(&command, "query");
     pfl_command_line_quoted(&command, conf->options);
     pfl_command_line_option(&command, "--host", row->spec != NULL ? row->spec->text : row->name);
+    pfl_command_line_begin(&live, "open");
+    pfl_command_line_word(&live, "--live");
+    pfl_command_line_quoted(&live, conf->options);
+    pfl_command_line_option(&live, "--host", row->spec != NULL ? row->spec->text : row->name);
     layout.command = &command;
     return pfl_host_page_write(&page, &layout, h);
 }

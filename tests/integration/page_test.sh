@@ -81,6 +81,7 @@ wait_for 20 grep -q '/enter?token=' "$WORK/guest.log"
 check "an operator without the right to traces sees why there are none" says 'the policy gives you no traces' \
     visit guest '/host?name=web1'
 check "and the host" says 'com.example.load' visit guest '/host?name=web1'
+check "and how to watch its session" says '<code>perfleet open --live .*--host web1 --session' visit guest '/host?name=web1'
 start nobody "$P" ui --relay "$RELAY" "${TLS_ME[@]}" --collector nobody --select role=web --port 0
 wait_for 20 grep -q '/enter?token=' "$WORK/nobody.log"
 check "a collector that is not there is said" says '<p class="bad">' visit nobody '/host?name=web1'

@@ -260,6 +260,79 @@ static void host_that_was_not_asked_has_a_page(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* Of two sessions, named and in those states. */
+static struct pfl_span make_sessions(const char *first, const char *first_state, const char *second,
+                                     const char *second_state)
+{
+    static uint8_t bytes[STATE_MAX];
+    state_t state = PERFETTO__PROTOS__TRACING_SERVICE_STATE__INIT;
+    session_t a = PERFETTO__PROTOS__TRACING_SERVICE_STATE__TRACING_SESSION__INIT;
+    session_t b = PERFETTO__PROTOS__TRACING_SERVICE_STATE__TRACING_SESSION__INIT;
+    session_t *sessions[] = {&a, &b};
+
+    a.unique_session_name = (char *)(uintptr_t)first;
+    a.state = (char *)(uintptr_t)first_state;
+    b.unique_session_name = (char *)(uintptr_t)second;
+    b.state = (char *)(uintptr_t)second_state;
+    state.n_tracing_sessions = 2;
+    state.tracing_sessions = sessions;
+    return pfl_span_of(bytes, protobuf_c_message_pack(&state.base, bytes));
+}
+
+/* Is there a line for it, and which? NULL: none. `has_live`: the page may show one. */
+static void expect_live(struct pfl_span state, bool has_live, const char *line)
+{
+    static const char words[] =
+        "<p>Live in a tab of the Perfetto UI, at a cost that its page says: <code>";
+    struct pfl_command_line live;
+    struct pfl_host_row row;
+    struct pfl_html h;
+    struct pfl_span html;
+    struct pages p;
+    const char *at;
+
+    assert_int_equal(open_pages(&p), 0);
+    pfl_host_rows_get_row(p.hosts, 0, &row);
+    pfl_command_line_begin(&live, "open");
+    pfl_command_line_word(&live, "--live");
+    pfl_html_init(&h, PAGE_MAX);
+    assert_int_equal(pfl_host_page_write(&(struct pfl_host_page){.row = &row,
+                                                                 .state = state,
+                                                                 .traces_why = "",
+                                                                 .version = "0.1.0",
+                                                                 .live = has_live ? &live : NULL,
+                                                                 .now_s = NOW_S},
+                                         &p.layout, &h),
+                     0);
+    assert_int_equal(pfl_html_get(&h, &html), 0);
+    at = memmem(html.data, html.len, words, sizeof(words) - 1);
+    if (line == NULL)
+        assert_null(at);
+    else
+        assert_non_null(at);
+    if (line != NULL && at != NULL)
+        assert_memory_equal(at + sizeof(words) - 1, line, strlen(line));
+    pfl_html_fini(&h);
+    pfl_host_rows_free(p.hosts);
+}
+
+static void host_with_a_running_session_shows_how_to_watch_it(void **state)
+{
+    struct pfl_span sessions;
+
+    (void)state;
+    sessions = make_sessions("over", "DISABLED", "flight", "STARTED");
+    expect_live(sessions, true, "perfleet open --live --session flight</code>");
+    expect_live(sessions, false, NULL);
+    expect_live(make_sessions("one", "STARTED", "two", "STARTED"), true,
+                "perfleet open --live --session one</code>");
+    expect_live(make_sessions("", "STARTED", "x", "DISABLED"), true, NULL);
+    expect_live(make_sessions(NULL, "STARTED", "x", NULL), true, NULL);
+    expect_live(make_sessions(evil, "STARTED", "x", "STARTED"), true,
+                "perfleet open --live --session &#39;&lt;script&gt;");
+    pfl_sweep_assert_no_leak();
+}
+
 static double seconds(void)
 {
     struct timespec now;
@@ -506,6 +579,7 @@ int main(void)
         cmocka_unit_test(strings_of_hosts_are_harmless_in_the_list),
         cmocka_unit_test(strings_of_hosts_are_harmless_on_a_hosts_page),
         cmocka_unit_test(host_that_was_not_asked_has_a_page),
+        cmocka_unit_test(host_with_a_running_session_shows_how_to_watch_it),
         cmocka_unit_test(ten_thousand_hosts_are_a_page_at_once),
         cmocka_unit_test(age_that_no_integer_has_is_cut),
         cmocka_unit_test(pages_of_random_hosts_are_those_that_were_recorded),
