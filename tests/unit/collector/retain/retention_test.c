@@ -640,7 +640,7 @@ static void why_a_trace_goes_is_a_sentence_with_its_bound(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x36903d3ef692db2b);
+    pfl_assert_recorded(0xfff2d8744c6915d9);
 }
 
 int main(void)

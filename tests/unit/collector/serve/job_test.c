@@ -729,7 +729,7 @@ static void only_a_list_without_ids_and_a_limit_has_the_usual_one(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x4749f152b572ac7e);
+    pfl_assert_recorded(0x82ccabb22e4414e9);
 }
 
 int main(void)
