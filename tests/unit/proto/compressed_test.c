@@ -165,6 +165,15 @@ static void tiny_blocks_of_zstd_are_not_decoded(void **state)
     assert_int_equal(pfl_compressed_get_work_bytes(decoder) - before, 38);
     f.bytes = pfl_span_of(packed, make_tiny_blocks(10000));
     assert_int_equal(pfl_compressed_decode(decoder, &f, &out), PFL_ELIMIT);
+    for (unsigned flag = 1; flag < 4;
+         flag++) { /* with the number of a dictionary before the size */
+        size_t len = make_tiny_blocks(10000);
+
+        memmove(packed + 5 + (1u << (flag - 1)), packed + 5, len - 5);
+        packed[4] = (uint8_t)(packed[4] | flag);
+        f.bytes = pfl_span_of(packed, len + (1u << (flag - 1)));
+        assert_int_equal(pfl_compressed_decode(decoder, &f, &out), PFL_ELIMIT);
+    }
     assert_int_equal(pfl_compressed_get_work_bytes(decoder) - before, 38);
     pfl_buf_fini(&out);
 }

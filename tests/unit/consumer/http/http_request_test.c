@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "tests/support/recorded.h"
 
 #define BODY_MAX 64u
 
@@ -131,6 +132,10 @@ static void other_refusals_have_their_status(void **state)
     assert_int_equal(status_of("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 65\r\n\r\n"), 413);
     assert_int_equal(status_of("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"),
                      501);
+    pfl_record_begin();
+    for (unsigned status = 100; status < 600; status++)
+        pfl_record("%u %s", status, pfl_http_status_words(status));
+    pfl_assert_recorded(0xa79440ae7cb29eec);
     assert_string_equal(pfl_http_status_words(501), "Not Implemented");
     assert_string_equal(pfl_http_status_words(410), "Gone");
     assert_string_equal(pfl_http_status_words(299), "Error");

@@ -29,6 +29,8 @@ static void kinds_are_found(void **state)
     assert_int_equal(find("  {\"traceEvents\"", 16), PFL_FILE_KIND_JSON);
     assert_int_equal(find("[]", 2), PFL_FILE_KIND_JSON);
     assert_int_equal(find("# tracer: nop", 13), PFL_FILE_KIND_TEXT);
+    assert_int_equal(find("TRACE:\n", 7), PFL_FILE_KIND_TEXT);
+    assert_int_equal(find("TRACE:", 6), PFL_FILE_KIND_TEXT);
 }
 
 static void other_files_are_none(void **state)

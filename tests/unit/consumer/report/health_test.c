@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
 #define OUT_MAX 65536u
@@ -177,6 +178,46 @@ static void every_failed_allocation_is_survived(void **state)
     pfl_sweep(judge_once, NULL, true);
 }
 
+static void judgements_of_random_hosts_are_recorded(void **state)
+{
+    static const int64_t ends[] = {0, NOW_S - DAY_S, NOW_S + 1, NOW_S + 14 * DAY_S,
+                                   NOW_S + 90 * DAY_S};
+    static const int64_t errors[] = {0, 20000, 1000000, 1000001, 2500000};
+    struct pfl_health_host hosts[4];
+    enum pfl_health worst;
+    struct pfl_buf out;
+
+    (void)state;
+    for (unsigned i = 0; i < 1500; i++) {
+        struct pfl_health_conf conf = conf_of(hosts, pfl_pick(5));
+
+        for (size_t k = 0; k < conf.hosts_len; k++) {
+            struct pfl_health_host *h = &hosts[k];
+
+            *h = well;
+            h->name = k == 0 ? "a" : k == 1 ? "b" : "host-c";
+            h->why = pfl_pick(4) == 0 ? "refused" : "";
+            h->state.data = pfl_pick(4) == 0 ? state_b : state_a;
+            h->state.len -= pfl_pick(12) == 0;
+            h->tls = pfl_pick(2) == 0 ? "1.3" : pfl_pick(2) == 0 ? "1.2" : NULL;
+            h->cert_end_s = ends[pfl_pick(5)];
+            h->agent = pfl_pick(3) == 0 ? "0.1" : "0.2";
+            h->has_clock = pfl_pick(4) != 0;
+            h->offset_ns = (int64_t)pfl_pick(4000000) - 2000000;
+            h->error_ns = errors[pfl_pick(5)];
+        }
+        conf.our_cert_end_s = ends[pfl_pick(5)];
+        conf.relay_cert_end_s = ends[pfl_pick(5)];
+        conf.trace_config.len = pfl_pick(3) == 0 ? 0 : conf.trace_config.len;
+        pfl_buf_init(&out, OUT_MAX);
+        assert_int_equal(pfl_health_text(&conf, &out, &worst), 0);
+        pfl_record("worst %d", (int)worst);
+        assert_int_equal(pfl_health_json(&conf, &out, &worst), 0);
+        pfl_record_bytes("health", pfl_buf_get(&out));
+        pfl_buf_fini(&out);
+    }
+}
+
 static void a_host_is_well_whatever_was_said_of_the_one_before(void **state)
 {
     struct pfl_health_host hosts[] = {well, well, well};
@@ -200,6 +241,12 @@ static void a_host_is_well_whatever_was_said_of_the_one_before(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void all_of_this_is_as_recorded(void **state)
+{
+    (void)state;
+    pfl_assert_recorded(0x611c00579046207f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,9 +256,12 @@ int main(void)
         cmocka_unit_test(certificates_are_watched_for_two_weeks),
         cmocka_unit_test(an_agent_of_another_version_is_reported),
         cmocka_unit_test(a_host_that_cannot_be_asked_may_have_an_old_certificate),
+        cmocka_unit_test(judgements_of_random_hosts_are_recorded),
+        cmocka_unit_test(all_of_this_is_as_recorded),
         cmocka_unit_test(every_failed_allocation_is_survived),
         cmocka_unit_test(a_host_is_well_whatever_was_said_of_the_one_before),
     };
 
+    pfl_record_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

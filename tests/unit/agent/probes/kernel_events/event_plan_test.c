@@ -11,6 +11,7 @@
 
 #include "agent/probes/kernel_events/event_table.h"
 #include "base/mem.h"
+#include "tests/support/recorded.h"
 
 static struct pfl_span encode(const struct pfl_event_plan *plan, const void *data, uint32_t len,
                               uint8_t *room)
@@ -355,6 +356,19 @@ static void a_format_without_its_common_fields_has_no_plan(void **state)
     }
 }
 
+static void hidden_addresses_are_those_that_were_recorded(void **state)
+{
+    static const uint64_t keys[][2] = {{1, 0}, {0, 1}, {UINT64_C(0x0706050403020100), 99}};
+
+    (void)state;
+    pfl_record_begin();
+    for (size_t i = 0; i < 3; i++)
+        for (uint64_t n = 0; n < 64; n++)
+            pfl_record("%llx", (unsigned long long)pfl_event_hide_address(
+                                   keys[i], UINT64_MAX - (UINT64_C(1) << n)));
+    pfl_assert_recorded(0xdd5462c4a27fa272);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +386,7 @@ int main(void)
         cmocka_unit_test(addresses_of_text_are_looked_up),
         cmocka_unit_test(a_field_whose_name_is_part_of_a_known_one_is_left_out),
         cmocka_unit_test(a_format_without_its_common_fields_has_no_plan),
+        cmocka_unit_test(hidden_addresses_are_those_that_were_recorded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,14 +99,17 @@ static void an_absolute_time_keeps_the_five_top_bits_of_the_pages(void **state)
 {
     const uint32_t words[] = {HEADER(31, 3), 1, HEADER(1, 0), 9};
     const struct pfl_trace_page_layout layout = {.data_offset = DATA_OFFSET};
-    uint64_t ns = UINT64_C(0xf7ffffffffffffff);
+    static const uint64_t pages[] = {UINT64_C(0xf7ffffffffffffff), UINT64_C(0x0fffffffffffffff)};
 
     (void)state;
-    assert_true(begin(words, 4, 16));
-    memcpy(bytes, &ns, sizeof(ns));
-    assert_true(pfl_trace_page_init(&page, pfl_span_of(bytes, DATA_OFFSET + 16), layout));
-    assert_true(pfl_trace_page_next(&page, &record));
-    assert_true(record.timestamp_ns == (UINT64_C(0xf0) << 56 | UINT64_C(1) << 27 | 3));
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(begin(words, 4, 16));
+        memcpy(bytes, &pages[i], sizeof(pages[i]));
+        assert_true(pfl_trace_page_init(&page, pfl_span_of(bytes, DATA_OFFSET + 16), layout));
+        assert_true(pfl_trace_page_next(&page, &record));
+        assert_true(record.timestamp_ns ==
+                    ((i == 0 ? UINT64_C(0xf0) : 8) << 56 | UINT64_C(1) << 27 | 3));
+    }
 }
 
 static void a_long_record_has_its_length_in_a_word_that_counts_itself(void **state)
