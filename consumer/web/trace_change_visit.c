@@ -95,7 +95,7 @@ void pfl_trace_change_visit_choose(struct pfl_web *web, struct pfl_http_exchange
         pfl_web_refuse(web, exchange, 400, "There is no such action.");
     else if (pfl_traces_page_read_ids(request->body, id, 1) == 0)
         pfl_web_redirect(web, exchange, &back, "Choose traces first.");
-    else if (confirm.action == PFL_TRACES_DOWNLOAD)
+    else if (confirm.action == PFL_TRACES_DOWNLOAD || confirm.action == PFL_TRACES_OPEN)
         pfl_trace_download_visit_open(web, exchange, request);
     else
         send_confirm(web, exchange, request, &confirm);
@@ -113,7 +113,7 @@ static void lead_back_with(struct change_visit *v, const char *result)
 
 static void say_result(struct change_visit *v)
 {
-    static const char *const words[] = {"", "", "pinned", "unpinned", "deleted"};
+    static const char *const words[] = {"", "", "", "pinned", "unpinned", "deleted"};
     const char *why = pfl_collector_call_get_why(v->call);
     char text[PFL_NOTICES_MAX_BYTES];
 

@@ -4,10 +4,12 @@
  *
  *     spawn --first bytes--> body in parts --exit 0--> whole
  *       +------exit, no bytes--> a page that says what the process said
+ *     open: spawn --exit 0--> handed over (open_part.h)
  *
  * Happy path: the process merges and writes to a pipe, of which as much is read as the browser
  * takes. Failures: a process that fails after its first bytes breaks the body, so the browser says
- * that the file is not whole; a browser that leaves ends the process. Ownership: the visit owns the
+ * that the file is not whole; a browser that leaves ends the process. What is opened goes to a file
+ * without a name, as the UI wants its length first. Ownership: the visit owns the
  * process, two pipes and one piece. Limits: PIECE_BYTES, SAID_MAX, PFL_TRACE_DOWNLOAD_MAX.
  */
 #include "consumer/web/trace_download_visit.h"
@@ -18,7 +20,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "consumer/recording/unnamed_file.h"
 #include "consumer/report/summary.h"
+#include "consumer/web/open_part.h"
 #include "consumer/web/traces_page.h"
 #include "consumer/web/web_answer.h"
 
@@ -31,12 +35,14 @@ struct download {
     uv_process_t process;
     uv_pipe_t out;
     uv_pipe_t err;
+    struct pfl_unnamed_file file; /* of what is opened, in place of `out` */
     char piece[PIECE_BYTES];
     size_t piece_len;    /* that the browser did not take yet */
     char said[SAID_MAX]; /* the last of what it said */
     size_t said_len;
     char room[256]; /* to read `err` into */
     unsigned open;  /* handles */
+    bool is_opened; /* it is for the UI */
     bool is_running;
     bool has_ended; /* the pipe */
     bool is_good;   /* the file is whole, but perhaps for what was lost before */
@@ -87,6 +93,9 @@ static void finish_if_over(struct download *d)
     close_pipe(&d->err);
     if (d->base.is_body)
         pfl_web_visit_end(&d->base, d->is_good);
+    else if (d->base.exchange != NULL && d->is_opened && d->is_good)
+        pfl_open_part_hand_over(d->base.web, pfl_web_visit_take_exchange(&d->base),
+                                pfl_unnamed_file_take(&d->file), "traces.pftrace");
     else if (d->base.exchange != NULL)
         refuse(d);
 }
@@ -232,6 +241,9 @@ static int start(struct download *d, const struct pfl_form *form)
     downloads++;
     pfl_web_visit_hold(&d->base);
     fill_words(d, form, words);
+    if (d->is_opened)
+        pipes[1] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = d->file.fd};
+    d->has_ended = d->is_opened;
     if (uv_spawn(loop, &d->process, &options) != 0) {
         uv_close((uv_handle_t *)&d->process, on_handle_closed);
         d->has_ended = true;
@@ -239,7 +251,8 @@ static int start(struct download *d, const struct pfl_form *form)
         return PFL_EIO;
     }
     d->is_running = true;
-    (void)uv_read_start((uv_stream_t *)&d->out, on_room, on_out);
+    if (!d->is_opened)
+        (void)uv_read_start((uv_stream_t *)&d->out, on_room, on_out);
     (void)uv_read_start((uv_stream_t *)&d->err, on_room, on_err);
     return 0;
 }
@@ -253,7 +266,22 @@ static void answer(struct pfl_web_visit *base)
 
 static void free_visit(struct pfl_web_visit *base)
 {
-    pfl_mem_free(visit_of(base));
+    struct download *d = visit_of(base);
+
+    if (d->is_opened)
+        pfl_unnamed_file_close(&d->file);
+    pfl_mem_free(d);
+}
+
+/* False: it is refused. */
+static bool open_file(struct download *d)
+{
+    char why[SAID_MAX];
+
+    d->is_opened = pfl_unnamed_file_open(&d->file, why, sizeof(why));
+    if (!d->is_opened)
+        pfl_web_visit_refuse(&d->base, 507, why);
+    return d->is_opened;
 }
 
 void pfl_trace_download_visit_open(struct pfl_web *web, struct pfl_http_exchange *exchange,
@@ -269,6 +297,8 @@ void pfl_trace_download_visit_open(struct pfl_web *web, struct pfl_http_exchange
         return;
     }
     pfl_web_visit_init(&d->base, web, exchange, request, &ops);
+    if (strcmp(pfl_form_get(request->body, "act"), "open") == 0 && !open_file(d))
+        return;
     if (start(d, request->body) != 0)
         pfl_log_warn("download-failed", "reason=\"perfleet cannot be started\"");
 }

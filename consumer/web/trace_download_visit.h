@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces as one file for the browser, made by a process of `perfleet traces get` (docs/page.md). */
+/* Traces as one file for the browser, or for the Perfetto UI (`act` is open), made by a process of
+ * `perfleet traces get` (docs/page.md). */
 #ifndef PFL_CONSUMER_WEB_TRACE_DOWNLOAD_VISIT_H
 #define PFL_CONSUMER_WEB_TRACE_DOWNLOAD_VISIT_H
 

@@ -13,8 +13,8 @@
 #define ID_LETTERS 26u
 
 static const char *const actions[] = {
-    [PFL_TRACES_NONE] = "",       [PFL_TRACES_DOWNLOAD] = "get", [PFL_TRACES_PIN] = "pin",
-    [PFL_TRACES_UNPIN] = "unpin", [PFL_TRACES_REMOVE] = "rm",
+    [PFL_TRACES_NONE] = "",   [PFL_TRACES_DOWNLOAD] = "get", [PFL_TRACES_OPEN] = "open",
+    [PFL_TRACES_PIN] = "pin", [PFL_TRACES_UNPIN] = "unpin",  [PFL_TRACES_REMOVE] = "rm",
 };
 
 enum pfl_traces_action pfl_traces_page_parse_action(const char *name)
@@ -54,6 +54,8 @@ static void add_button(struct pfl_html *h, enum pfl_traces_action action, const 
     pfl_html_attr(h, "type", "submit");
     pfl_html_attr(h, "name", "act");
     pfl_html_attr(h, "value", actions[action]);
+    if (action == PFL_TRACES_OPEN)
+        pfl_html_attr(h, "formtarget", "_blank"); /* the UI takes the tab */
     pfl_html_text(h, text);
     pfl_html_close(h);
 }
@@ -63,6 +65,7 @@ static void add_buttons(struct pfl_html *h)
     pfl_html_open(h, "p");
     pfl_html_attr(h, "class", "actions");
     pfl_html_leaf(h, "span", "With those that are chosen: ");
+    add_button(h, PFL_TRACES_OPEN, "Open as one");
     add_button(h, PFL_TRACES_DOWNLOAD, "Download as one");
     add_button(h, PFL_TRACES_PIN, "Pin…");
     add_button(h, PFL_TRACES_UNPIN, "Unpin…");
@@ -191,7 +194,7 @@ static void add_chosen(const struct pfl_form *form, struct pfl_html *h)
 void pfl_traces_page_write_confirm(const struct pfl_traces_confirm *confirm,
                                    const struct pfl_layout *layout, struct pfl_html *h)
 {
-    static const char *const words[] = {"", "", "Pin", "Unpin", "Delete"};
+    static const char *const words[] = {"", "", "", "Pin", "Unpin", "Delete"};
     char *ids[PFL_FORM_MAX_FIELDS];
     size_t len = pfl_traces_page_read_ids(confirm->form, ids, PFL_FORM_MAX_FIELDS);
 

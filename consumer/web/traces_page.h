@@ -28,6 +28,7 @@ void pfl_traces_page_end(const struct pfl_trace_selection *filter,
 enum pfl_traces_action {
     PFL_TRACES_NONE, /* no such action */
     PFL_TRACES_DOWNLOAD,
+    PFL_TRACES_OPEN,
     PFL_TRACES_PIN,
     PFL_TRACES_UNPIN,
     PFL_TRACES_REMOVE,

@@ -169,32 +169,32 @@ void pfl_web_step(struct pfl_web *self)
 
 /* The exchange, which is not the visit's any more. The visit is freed from the loop at the
  * earliest. */
-static struct pfl_http_exchange *take_exchange(struct pfl_web_visit *v)
+struct pfl_http_exchange *pfl_web_visit_take_exchange(struct pfl_web_visit *self)
 {
-    struct pfl_http_exchange *x = v->exchange;
+    struct pfl_http_exchange *x = self->exchange;
 
-    assert(x != NULL && !v->is_body);
-    (void)uv_timer_stop(&v->timer);
-    v->is_waiting = false;
-    v->exchange = NULL;
-    free_if_over(v);
+    assert(x != NULL && !self->is_body);
+    (void)uv_timer_stop(&self->timer);
+    self->is_waiting = false;
+    self->exchange = NULL;
+    free_if_over(self);
     return x;
 }
 
 void pfl_web_visit_send_page(struct pfl_web_visit *self, unsigned status, struct pfl_html *html)
 {
-    pfl_web_send_page(take_exchange(self), status, html);
+    pfl_web_send_page(pfl_web_visit_take_exchange(self), status, html);
 }
 
 void pfl_web_visit_refuse(struct pfl_web_visit *self, unsigned status, const char *why)
 {
-    pfl_web_refuse(self->web, take_exchange(self), status, why);
+    pfl_web_refuse(self->web, pfl_web_visit_take_exchange(self), status, why);
 }
 
 void pfl_web_visit_redirect(struct pfl_web_visit *self, struct pfl_page_address *to,
                             const char *result)
 {
-    pfl_web_redirect(self->web, take_exchange(self), to, result);
+    pfl_web_redirect(self->web, pfl_web_visit_take_exchange(self), to, result);
 }
 
 /* ---- a body in parts ---- */

@@ -75,6 +75,9 @@ void pfl_web_visit_refuse(struct pfl_web_visit *self, unsigned status, const cha
 void pfl_web_visit_redirect(struct pfl_web_visit *self, struct pfl_page_address *to,
                             const char *result);
 
+/* For an answer that another one makes: the exchange is the caller's. */
+struct pfl_http_exchange *pfl_web_visit_take_exchange(struct pfl_web_visit *self);
+
 /* ---- a body in parts, as of http_port.h: a download, or events ---- */
 
 /* `fields` are further ones ("Content-Disposition: ..."); those of all pages are added.

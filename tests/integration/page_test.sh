@@ -88,7 +88,7 @@ check "a collector that is not there is said" says '<p class="bad">' visit nobod
 check "a selection limits the hosts" says '1 to 1 of 1; 1 of all 1 are connected' visit nobody /hosts
 check "and is in the command line" says 'perfleet hosts .*--select role=web<' visit nobody /hosts
 check "others have no page" says 'There is no such host' visit nobody '/host?name=db1'
-start ui "$P" ui --relay "$RELAY" "${TLS_ME[@]}" --port 0
+start ui "$P" ui --relay "$RELAY" "${TLS_ME[@]}" --port 0 --ui-dir "$ROOT/tests/support/ui" --ui-port 0
 UI=$STARTED
 check "it prints a link" wait_for 20 grep -q '/enter?token=' "$WORK/ui.log"
 LINK=$(grep -o 'http://127[^ ]*' "$WORK/ui.log")

@@ -248,6 +248,8 @@ static void list_has_a_box_for_each_trace(void **state)
         "<form method=\"post\" action=\"/traces/choose\"><input type=\"hidden\" name=\"change\" "
         "value=\"0123\"><input type=\"hidden\" name=\"since\" value=\"96m\"><p class=\"actions\">"
         "<span>With those that are chosen: </span>\n"
+        "<button type=\"submit\" name=\"act\" value=\"open\" formtarget=\"_blank\">Open as one"
+        "</button>\n"
         "<button type=\"submit\" name=\"act\" value=\"get\">Download as one</button>\n"
         "<button type=\"submit\" name=\"act\" value=\"pin\">Pin…</button>\n"
         "<button type=\"submit\" name=\"act\" value=\"unpin\">Unpin…</button>\n"
@@ -364,7 +366,7 @@ static void question_names_what_it_is_about(void **state)
 
 static void actions_have_the_command_lines_names(void **state)
 {
-    static const char *const names[] = {"get", "pin", "unpin", "rm"};
+    static const char *const names[] = {"get", "open", "pin", "unpin", "rm"};
 
     (void)state;
     for (int i = PFL_TRACES_DOWNLOAD; i <= PFL_TRACES_REMOVE; i++) {
