@@ -340,7 +340,8 @@ static void form_is_checked_and_starts_a_recording(void **state)
     assert_true(has(change(&w, "/record", RECORD "select=*&part=1"), "<strong>1 of 1</strong>"));
     assert_true(has(text, "perfleet record -c CONFIG.pbtx --duration 1s --host unix:/none"));
     assert_false(has(text, "<!doctype"));
-    assert_true(has(change(&w, "/record", RECORD "select=*&do=check"), "What perfleet doctor finds"));
+    assert_true(
+        has(change(&w, "/record", RECORD "select=*&do=check"), "What perfleet doctor finds"));
     assert_true(has(text, "is perfleetd running"));
     assert_true(has(change(&w, "/record", RECORD "select=name%3Dno&do=start"), "It did not start"));
     assert_true(has(text, "id=\"select-why\""));
