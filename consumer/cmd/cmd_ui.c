@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/open_trace.h"
@@ -157,6 +158,19 @@ static void print_link(const struct pfl_args *args, const char *link)
         pfl_cmd_error("standard output cannot be written to");
 }
 
+/* ui.perfetto.dev fetches from one port alone; each other UI gets another port each time. */
+static uint16_t choose_ui_port(const struct pfl_args *args)
+{
+    const struct pfl_open_args *open = &args->open;
+
+    if (open->has_port)
+        return args->ui_port;
+    return open->ui_dir == NULL &&
+                   (open->ui_url == NULL || strcmp(open->ui_url, PFL_HAND_OVER_UI) == 0)
+               ? PFL_HAND_OVER_PORT
+               : 0;
+}
+
 static int serve(struct pfl_args *args)
 {
     struct pfl_targets *t = &args->targets;
@@ -179,7 +193,7 @@ static int serve(struct pfl_args *args)
         .version = PFL_VERSION,
         .ui = {.dir = args->open.ui_dir,
                .url = args->open.ui_url != NULL ? args->open.ui_url : PFL_HAND_OVER_UI,
-               .port = args->open.has_port ? args->ui_port : PFL_HAND_OVER_PORT},
+               .port = choose_ui_port(args)},
         .port = args->page_port,
         .on_closed = on_web_closed,
         .user = &page,

@@ -43,12 +43,12 @@ struct pfl_web_conf {
     struct pfl_web_relay relay;
     struct pfl_inventory *inventory; /* transferred, also on failure; NULL without relay */
     struct pfl_host_rows_conf hosts;
-    const char *fleet;             /* "" if it has no name */
-    const char *collector;         /* its name; NULL: the only one at the relay */
-    const char *options;           /* " --relay ...": of the connection, for command lines */
-    const char *const *words;      /* the same options as words, up to NULL; NULL: none */
-    const char *targets;           /* " --select ...": which hosts */
-    const char *version;           /* this program's */
+    const char *fleet;        /* "" if it has no name */
+    const char *collector;    /* its name; NULL: the only one at the relay */
+    const char *options;      /* " --relay ...": of the connection, for command lines */
+    const char *const *words; /* the same options as words, up to NULL; NULL: none */
+    const char *targets;      /* " --select ...": which hosts */
+    const char *version;      /* this program's */
     struct pfl_web_ui ui;
     uint64_t fresh_ms;             /* 0: PFL_WEB_FRESH_MS */
     uint16_t port;                 /* 0: any */

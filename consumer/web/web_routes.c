@@ -8,6 +8,7 @@
 #include "consumer/web/hosts_visit.h"
 #include "consumer/web/record_visit.h"
 #include "consumer/web/recording_visit.h"
+#include "consumer/web/running_visit.h"
 #include "consumer/web/trace_change_visit.h"
 #include "consumer/web/traces_visit.h"
 
@@ -22,6 +23,8 @@ static const struct pfl_web_route routes[] = {
     {"POST", "/recording/open", pfl_recording_visit_hand_over},
     {"POST", "/recording/remove", pfl_recording_visit_remove},
     {"POST", "/recording/stop", pfl_recording_visit_stop},
+    {"GET", "/running", pfl_running_visit_open},
+    {"POST", "/running/snapshot", pfl_running_visit_copy},
     {"GET", "/traces", pfl_traces_visit_open},
     {"POST", "/traces/choose", pfl_trace_change_visit_choose},
     {"POST", "/traces/change", pfl_trace_change_visit_open},
@@ -30,6 +33,7 @@ static const struct pfl_web_route routes[] = {
 const struct pfl_layout_tab pfl_web_tabs[] = {
     {"/hosts", "Hosts"},
     {"/record", "Record"},
+    {"/running", "Running"},
     {"/traces", "Traces"},
 };
 const size_t pfl_web_tabs_len = sizeof(pfl_web_tabs) / sizeof(pfl_web_tabs[0]);

@@ -361,6 +361,12 @@ static void form_is_checked_and_starts_a_recording(void **state)
     assert_true(has(change(&w, "/recording/remove", "id=1"), "HTTP/1.1 303 "));
     assert_true(has(visit(&w, "/recording?id=1"), "There is no such recording any more"));
     assert_true(has(visit(&w, "/recording/events?id=1"), "HTTP/1.1 404 "));
+    assert_true(
+        has(visit(&w, "/running"), "0 sessions of 0 hosts that answered; did not answer: 1"));
+    assert_true(has(visit(&w, "/record"), "name=\"change\""));
+    assert_true(has(change(&w, "/running/snapshot", "session="), "HTTP/1.1 400 "));
+    assert_true(has(change(&w, "/running/snapshot", "session=a"), "Location: /running?done=2\r\n"));
+    assert_true(has(visit(&w, "/running?done=2"), "No host that answered runs this session"));
     close_world(&w);
 }
 
@@ -386,6 +392,8 @@ static void every_allocation_may_fail(void **state)
             (void)visit(&w, "/record");
             (void)change(&w, "/record", RECORD "select=*&do=start");
             (void)visit(&w, "/recording?id=1");
+            (void)visit(&w, "/running");
+            (void)change(&w, "/running/snapshot", "session=a");
         }
         pfl_mem_stats_get(&stats);
         has_failed = stats.allocations >= n;
