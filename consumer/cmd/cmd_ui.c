@@ -195,6 +195,7 @@ static int serve(struct pfl_args *args)
                .url = args->open.ui_url != NULL ? args->open.ui_url : PFL_HAND_OVER_UI,
                .port = choose_ui_port(args)},
         .port = args->page_port,
+        .own_end_s = t->tls != NULL ? pfl_tls_conf_get_identity(t->tls)->not_after_s : 0,
         .on_closed = on_web_closed,
         .user = &page,
     };

@@ -15,6 +15,15 @@ static void take_figures(const figures_t *f, struct pfl_host_facts *facts)
     facts->has_figures = true;
     facts->lost = f->lost_by_writers + f->malformed_chunks + f->discarded_chunks +
                   f->chunks_without_buffer + f->failed_patches + f->invalid_packets;
+    facts->losses[PFL_HOST_LOSS_WRITER_DROPPED] = f->lost_by_writers;
+    facts->losses[PFL_HOST_LOSS_MALFORMED] = f->malformed_chunks;
+    facts->losses[PFL_HOST_LOSS_NO_BUFFER] = f->chunks_without_buffer;
+    facts->losses[PFL_HOST_LOSS_PATCH_WITHOUT_BUFFER] = f->patches_without_buffer;
+    facts->losses[PFL_HOST_LOSS_NOT_COMMITTED] = f->mismatched_entries;
+    facts->losses[PFL_HOST_LOSS_INVALID_PACKET] = f->invalid_packets;
+    facts->losses[PFL_HOST_LOSS_OVERWRITTEN] = f->overwritten_chunks;
+    facts->losses[PFL_HOST_LOSS_DISCARDED] = f->discarded_chunks;
+    facts->losses[PFL_HOST_LOSS_PATCH_FAILED] = f->failed_patches;
     facts->ring_bytes = f->ring_bytes + f->discard_bytes;
     facts->ring_used_bytes = f->ring_used_bytes + f->discard_used_bytes;
 }

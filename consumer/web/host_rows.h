@@ -76,6 +76,7 @@ size_t pfl_host_rows_get_len(const struct pfl_host_rows *self);
 /* Borrowed until the next change. */
 void pfl_host_rows_get_row(const struct pfl_host_rows *self, size_t row,
                            struct pfl_host_row *ret_row);
+size_t pfl_host_rows_get_len(const struct pfl_host_rows *self);
 /* SIZE_MAX: there is none. */
 size_t pfl_host_rows_find(const struct pfl_host_rows *self, const char *name);
 bool pfl_host_rows_is_up(const struct pfl_host_row *row);

@@ -17,6 +17,7 @@
 
 #include "base/mem.h"
 #include "consumer/web/assets.h"
+#include "consumer/web/fleet_visit.h"
 #include "consumer/web/web_answer.h"
 #include "consumer/web/web_impl.h"
 #include "consumer/web/web_routes.h"
@@ -177,6 +178,7 @@ int pfl_web_open(const struct pfl_web_conf *conf, struct pfl_web **ret_web)
     if (rc == 0)
         rc = open_http(w);
     if (rc == 0) {
+        pfl_fleet_visit_begin(w);
         *ret_web = w;
         return 0;
     }

@@ -52,6 +52,7 @@ struct pfl_web_conf {
     struct pfl_web_ui ui;
     uint64_t fresh_ms;             /* 0: PFL_WEB_FRESH_MS */
     uint16_t port;                 /* 0: any */
+    int64_t own_end_s;             /* when the operator's certificate ends; 0: there is none */
     void (*on_closed)(void *user); /* last callback */
     void *user;
 };

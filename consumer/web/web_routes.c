@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "consumer/web/fleet_visit.h"
 #include "consumer/web/host_visit.h"
 #include "consumer/web/hosts_visit.h"
 #include "consumer/web/record_visit.h"
@@ -28,6 +29,7 @@ static const struct pfl_web_route routes[] = {
     {"GET", "/traces", pfl_traces_visit_open},
     {"POST", "/traces/choose", pfl_trace_change_visit_choose},
     {"POST", "/traces/change", pfl_trace_change_visit_open},
+    {"GET", "/fleet", pfl_fleet_visit_open},
 };
 
 const struct pfl_layout_tab pfl_web_tabs[] = {
@@ -35,6 +37,7 @@ const struct pfl_layout_tab pfl_web_tabs[] = {
     {"/record", "Record"},
     {"/running", "Running"},
     {"/traces", "Traces"},
+    {"/fleet", "Fleet"},
 };
 const size_t pfl_web_tabs_len = sizeof(pfl_web_tabs) / sizeof(pfl_web_tabs[0]);
 

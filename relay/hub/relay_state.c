@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GET /v1/relay: see relay_state.h. Happy path: an operator for whom there is any rule gets the
- * figures, which metrics have, too. They are taken once a second at most, whoever asks how often.
- * Failures: 403 and a line of the audit log; 503 without memory. Owns nothing. Limits: STATE_BYTES.
+ * figures, which metrics have, too. They are taken once a second at most, however often they are
+ * asked for. Failures: 403 and a line of the audit log; 503 without memory. Owns nothing. Limits:
+ * STATE_BYTES.
  */
 #include "relay/hub/relay_state.h"
 

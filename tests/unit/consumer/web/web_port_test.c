@@ -370,6 +370,29 @@ static void form_is_checked_and_starts_a_recording(void **state)
     close_world(&w);
 }
 
+static void the_fleets_page_asks_hosts_in_turn(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
+    assert_true(has(visit(&w, "/fleet"), "Of 0 of 1 hosts, since"));
+    assert_true(has(text, "perfleet doctor"));
+    assert_true(has(text, "aria-current=\"page\">Fleet<"));
+    assert_false(has(text, "<h2>Relay"));
+    for (unsigned i = 0; i < 10 && !has(visit(&w, "/hosts"), "failed"); i++)
+        ;
+    assert_true(has(text, "failed")); /* it was asked */
+    assert_true(has(visit(&w, "/fleet?part=1"), "id=\"list\""));
+    assert_false(has(text, "<!doctype"));
+    close_world(&w);
+    assert_int_equal(open_world(&w, true, 0), 0);
+    enter(&w);
+    assert_true(has(visit(&w, "/fleet"), "It was not asked yet."));
+    close_world(&w);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     struct pfl_mem_stats stats;
@@ -385,6 +408,7 @@ static void every_allocation_may_fail(void **state)
         if (rc == 0) {
             enter(&w);
             (void)visit(&w, "/hosts");
+            (void)visit(&w, "/fleet");
             (void)visit(&w, n % 2 == 0 ? "/host?name=web-1" : "/host?name=one");
             (void)visit(&w, "/traces");
             (void)change(&w, "/traces/choose", "act=rm&id=" ID);
@@ -412,6 +436,7 @@ int main(void)
         cmocka_unit_test(without_a_relay_there_are_no_traces),
         cmocka_unit_test(change_leads_back_with_its_result),
         cmocka_unit_test(form_is_checked_and_starts_a_recording),
+        cmocka_unit_test(the_fleets_page_asks_hosts_in_turn),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
