@@ -15,7 +15,7 @@ PFL_PACKAGES_TOOLS="iproute2 util-linux openssl procps python3"
 PFL_PACKAGES_DEMO="chromium $PFL_PACKAGES_TOOLS"
 # The tests, but for browsers, containers and the gates that are bound to this machine's release (tests/release/run).
 PFL_PACKAGES_RELEASE="ccache clang codespell curl libclang-rt-dev git libcmocka-dev python3-websockets python3-yaml shellcheck
-    postgresql socat stunnel4
+    nginx-light postgresql socat stunnel4
     yamllint $PFL_PACKAGES_PACKAGE
     $PFL_PACKAGES_TOOLS"
 # npm: the tests of S3 get a server of S3 from its registry.

@@ -343,6 +343,12 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->open.ui_dir;
     case OPT_UI_URL:
         return &args->open.ui_url;
+    case OPT_BEHIND_PROXY:
+        return &args->proxy.socket;
+    case OPT_PROXY_USER:
+        return &args->proxy.user;
+    case OPT_ORIGIN:
+        return &args->proxy.origin;
     default:
         return text_of_traces(args, option);
     }

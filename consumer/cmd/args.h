@@ -76,6 +76,14 @@ struct pfl_live_args {
     uint32_t every_ms;   /* 0: not given */
 };
 
+/* Of `perfleet ui` behind a proxy; NULL: not given. */
+struct pfl_proxy_args {
+    const char *socket;
+    const char *user;
+    const char *origin;
+    uint32_t uid; /* of the user; the command sets it */
+};
+
 /* Of `perfleet ask`; texts are NULL, numbers 0 if not given. */
 struct pfl_ask_args {
     const char *query;
@@ -110,6 +118,7 @@ struct pfl_args {
     size_t ui_origins_len;
     uint16_t ui_port;
     uint16_t page_port;
+    struct pfl_proxy_args proxy;
     bool is_ui;
     struct pfl_open_args open;
     struct pfl_live_args live;

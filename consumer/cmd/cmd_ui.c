@@ -7,16 +7,21 @@
  * later the pages say that the relay is away.
  */
 #include <jansson.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/service_user.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/open_trace.h"
 #include "consumer/open/hand_over.h"
 #include "consumer/report/summary.h"
 #include "consumer/web/command_line.h"
+#include "consumer/web/web_access.h"
 #include "consumer/web/web_port.h"
 
 #define LINK_BYTES   128u
@@ -171,6 +176,69 @@ static uint16_t choose_ui_port(const struct pfl_args *args)
                : 0;
 }
 
+static void print_socket(const struct pfl_args *args)
+{
+    const struct pfl_proxy_args *p = &args->proxy;
+    json_t *object =
+        args->is_json ? json_pack("{s:s,s:s}", "socket", p->socket, "origin", p->origin) : NULL;
+
+    if (object != NULL && json_dumpf(object, stdout, JSON_COMPACT) == 0)
+        puts("");
+    json_decref(object);
+    if (!args->is_json)
+        printf("Whom the proxy lets through to %s has the rights of this certificate: the pages "
+               "are at %s/\n",
+               p->socket, p->origin);
+    if (fflush(stdout) != 0)
+        pfl_cmd_error("standard output cannot be written to");
+}
+
+/* ---- behind a proxy ---- */
+
+/* A folder that is not there is said when the socket is made. */
+static bool may_others_make_files_beside(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *end = strrchr(path, '/');
+    size_t len = end == path ? 1 : (size_t)(end - path);
+    struct stat st;
+
+    if (len >= sizeof(folder))
+        return true;
+    memcpy(folder, path, len);
+    folder[len] = '\0';
+    if (lstat(folder, &st) != 0)
+        return false;
+    return !S_ISDIR(st.st_mode) || (st.st_uid != 0 && st.st_uid != geteuid()) ||
+           (st.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+/* NULL, or what is wrong. */
+static const char *check_proxy(struct pfl_proxy_args *p, uint16_t port)
+{
+    struct pfl_service_users users = {.len = 0};
+
+    p->uid = geteuid();
+    if (p->socket == NULL)
+        return p->user != NULL || p->origin != NULL
+                   ? "--proxy-user and --origin belong to --behind-proxy"
+                   : NULL;
+    if (port != 0)
+        return "--port and --behind-proxy exclude each other";
+    if (p->socket[0] != '/' || may_others_make_files_beside(p->socket))
+        return "--behind-proxy wants the full path of a socket in a folder where only you may make "
+               "files: others could put a socket of their own there";
+    if (p->origin == NULL || !pfl_web_access_is_origin(p->origin))
+        return "--behind-proxy needs --origin https://HOST[:PORT], in lower case and without a "
+               "path: the pages' address at the proxy";
+    if (p->user != NULL && (pfl_service_users_parse(&users, p->user) != 0 || users.len != 1))
+        return "--proxy-user is no user of this machine: give the user of the proxy's workers, "
+               "for nginx of Debian www-data";
+    if (p->user != NULL)
+        p->uid = users.uids[0];
+    return NULL;
+}
+
 static int serve(struct pfl_args *args)
 {
     struct pfl_targets *t = &args->targets;
@@ -195,6 +263,9 @@ static int serve(struct pfl_args *args)
                .url = args->open.ui_url != NULL ? args->open.ui_url : PFL_HAND_OVER_UI,
                .port = choose_ui_port(args)},
         .port = args->page_port,
+        .socket = args->proxy.socket,
+        .proxy_uid = args->proxy.uid,
+        .origin = args->proxy.origin,
         .own_end_s = t->tls != NULL ? pfl_tls_conf_get_identity(t->tls)->not_after_s : 0,
         .on_closed = on_web_closed,
         .user = &page,
@@ -206,14 +277,21 @@ static int serve(struct pfl_args *args)
     pfl_targets_fill_conn(t, &conf.conn);
     t->inventory = NULL;
     if (pfl_web_open(&conf, &page.web) != 0) {
-        pfl_cmd_error("cannot listen on 127.0.0.1:%u; --port gives another port, 0 any",
-                      args->page_port);
+        if (args->proxy.socket != NULL)
+            pfl_cmd_error("cannot listen on %s: is its folder there, and yours?",
+                          args->proxy.socket);
+        else
+            pfl_cmd_error("cannot listen on 127.0.0.1:%u; --port gives another port, 0 any",
+                          args->page_port);
         return PFL_EXIT_NOTHING;
     }
     page.open = 1;
     watch_signals(&page, t->loop);
     pfl_web_get_link(page.web, link, sizeof(link));
-    print_link(args, link);
+    if (args->proxy.socket != NULL)
+        print_socket(args);
+    else
+        print_link(args, link);
     while (page.open > 0) {
         uv_run(t->loop, UV_RUN_ONCE);
         if (page.web != NULL)
@@ -225,8 +303,14 @@ static int serve(struct pfl_args *args)
 int pfl_cmd_ui(struct pfl_args *args)
 {
     struct pfl_targets *t = &args->targets;
+    const char *why = check_proxy(&args->proxy, args->page_port);
     uv_loop_t loop;
     int code;
+
+    if (why != NULL) {
+        pfl_cmd_error("%s", why);
+        return PFL_EXIT_USAGE;
+    }
 
     if (args->collector != NULL && t->relay == NULL) {
         pfl_cmd_error("--collector %s: collectors are reached through a relay: give --relay",

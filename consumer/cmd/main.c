@@ -187,7 +187,8 @@ static const struct pfl_command commands[] = {
      "0 ended by a signal, 1 could not listen, 2 usage",
      ASKS | PFL_OPTIONS_SOCKET | PFL_OPTIONS_QUORUM | PFL_OPTIONS_QUIET, 0, PFL_ARGS_MAX_WORDS,
      pfl_cmd_tunnel},
-    {"ui", "a page of the hosts, for a browser of this machine", "[HOSTS] [--port N]",
+    {"ui", "a page of the hosts, for a browser of this machine",
+     "[HOSTS] [--port N | --behind-proxy SOCKET --origin ORIGIN]",
      "Serves pages on 127.0.0.1 and prints a link that gives one browser access, with the rights "
      "of "
      "your\n"

@@ -18,6 +18,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/io/fdsock.h"
@@ -28,7 +30,8 @@
 #include "consumer/ui/ui_owner.h"
 
 #define HEAD_BYTES        2048u
-#define SPARE_CONNECTIONS 16u /* while the oldest is being closed */
+#define SOCKET_MODE       0666 /* the kernel says who connects */
+#define SPARE_CONNECTIONS 16u  /* while the oldest is being closed */
 
 enum state {
     STATE_READING,
@@ -41,6 +44,7 @@ struct pfl_http_port {
     struct pfl_http_port_conf conf;
     struct pfl_listener *listener; /* owned; NULL once closed */
     uint16_t number;
+    bool is_for_proxy;         /* on a socket of UNIX */
     struct pfl_list exchanges; /* oldest first */
     unsigned count;
     struct pfl_log_limit log;
@@ -397,12 +401,27 @@ static int open_exchange(struct pfl_http_port *p, int fd)
     return 0;
 }
 
+/* A socket of UNIX says itself who connected. */
+static bool is_peer_of_proxy(const struct pfl_http_port *p, int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0 || peer.uid == p->conf.proxy_uid);
+}
+
+static bool is_peer_ours(const struct pfl_http_port *p, int fd)
+{
+    return p->is_for_proxy ? is_peer_of_proxy(p, fd) : p->conf.is_peer_ours(fd, p->number);
+}
+
 static void on_accept(void *user, int fd)
 {
     struct pfl_http_port *p = user;
     const char *why = NULL;
 
-    if (!p->conf.is_peer_ours(fd, p->number))
+    if (!is_peer_ours(p, fd))
         why = "other users' programs have no access here";
     else if (open_exchange(p, fd) != 0)
         why = "out of memory";
@@ -423,10 +442,10 @@ int pfl_http_port_open(const struct pfl_http_port_conf *conf, struct pfl_http_po
     char address[32];
     struct pfl_listener_conf listener = {
         .loop = conf->loop,
-        .address = address,
-        .is_tcp = true,
+        .address = conf->socket != NULL ? conf->socket : address,
+        .is_tcp = conf->socket == NULL,
         .max_connections = PFL_HTTP_MAX_CONNECTIONS + SPARE_CONNECTIONS,
-        .mode = -1,
+        .mode = conf->socket != NULL ? SOCKET_MODE : -1,
         .on_accept = on_accept,
         .on_closed = on_listener_closed,
         .user = p,
@@ -436,6 +455,7 @@ int pfl_http_port_open(const struct pfl_http_port_conf *conf, struct pfl_http_po
     if (p == NULL)
         return PFL_ENOMEM;
     p->conf = *conf;
+    p->is_for_proxy = conf->socket != NULL;
     if (p->conf.is_peer_ours == NULL)
         p->conf.is_peer_ours = pfl_ui_owner_is_ours;
     pfl_list_init(&p->exchanges);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 for browsers of this user on 127.0.0.1: one request a connection (docs/adr/0056).
- * Connections of other users' programs are closed before a byte is read. Who may ask what is the
- * owner's matter.
+ * HTTP/1.1 for browsers of this user on 127.0.0.1, or for a proxy on a UNIX socket: one request a
+ * connection (docs/adr/0056). Connections of other users' programs are closed before a byte is
+ * read. Who may ask what is the owner's matter.
  */
 #ifndef PFL_CONSUMER_HTTP_PORT_H
 #define PFL_CONSUMER_HTTP_PORT_H
@@ -28,6 +28,10 @@ struct pfl_http_exchange;
 struct pfl_http_port_conf {
     uv_loop_t *loop;
     uint16_t port; /* 0: any */
+    /* A proxy's: the path of a UNIX socket, instead of the port; NULL: none. Borrowed until open
+     * returns. Programs of this user, of root and of proxy_uid may connect. */
+    const char *socket;
+    uint32_t proxy_uid;
     size_t body_max_bytes;
     /* Does the program at the other end of `fd` belong to this user? NULL: pfl_ui_owner_is_ours. */
     bool (*is_peer_ours)(int fd, uint16_t own_port);

@@ -5,7 +5,8 @@
  * Happy path: the Host is this port on loopback (a page whose name was made to resolve to it has
  * another one: DNS rebinding); the Origin, where there is one, is the same; the cookie is ours.
  * A POST needs the Origin, and the token that our forms have. The link's token is good for one
- * request, which gets the cookie; with the cookie, the used link leads to the pages again.
+ * request, which gets the cookie; with the cookie, the used link leads to the pages again. Behind a
+ * proxy the Host and the Origin are the proxy's, and all whom it lets through have access.
  * Failures: a status. Secrets are compared in a time that does not depend on them.
  */
 #include "consumer/web/web_access.h"
@@ -44,6 +45,27 @@ void pfl_web_access_init(struct pfl_web_access *self, uint16_t port,
     (void)snprintf(self->cookie_name, sizeof(self->cookie_name), "perfleet-%u", port);
 }
 
+bool pfl_web_access_is_origin(const char *text)
+{
+    const char *host = strstr(text, "://");
+    size_t scheme = host != NULL ? (size_t)(host - text) : 0;
+    size_t len;
+
+    if ((scheme != 5 || strncmp(text, "https", 5) != 0) &&
+        (scheme != 4 || strncmp(text, "http", 4) != 0))
+        return false;
+    host += 3;
+    len = strspn(host, "abcdefghijklmnopqrstuvwxyz0123456789-.:[]");
+    return len != 0 && host[len] == '\0' && strlen(text) < PFL_WEB_ORIGIN_MAX;
+}
+
+void pfl_web_access_init_proxy(struct pfl_web_access *self, const char *origin,
+                               const uint8_t random[PFL_WEB_RANDOM_BYTES])
+{
+    pfl_web_access_init(self, 0, random);
+    (void)snprintf(self->origin, sizeof(self->origin), "%s", origin);
+}
+
 void pfl_web_access_get_link(const struct pfl_web_access *self, char *ret_link, size_t link_len)
 {
     (void)snprintf(ret_link, link_len, "http://127.0.0.1:%u" PFL_WEB_ENTER_PATH "?token=%s",
@@ -62,6 +84,8 @@ static bool is_ours(const struct pfl_web_access *a, const char *host)
     static const char *const names[] = {"127.0.0.1", "localhost"};
     char expected[32];
 
+    if (a->origin[0] != '\0')
+        return strcmp(strstr(a->origin, "://") + 3, host) == 0;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         (void)snprintf(expected, sizeof(expected), "%s:%u", names[i], a->port);
         if (strcmp(host, expected) == 0)
@@ -71,8 +95,10 @@ static bool is_ours(const struct pfl_web_access *a, const char *host)
 }
 
 /* The very page: of the two names, the same. */
-static bool is_same_origin(const char *origin, const char *host)
+static bool is_same_origin(const struct pfl_web_access *a, const char *origin, const char *host)
 {
+    if (a->origin[0] != '\0')
+        return strcmp(origin, a->origin) == 0;
     return strncmp(origin, "http://", 7) == 0 && strcmp(origin + 7, host) == 0;
 }
 
@@ -138,10 +164,11 @@ unsigned pfl_web_access_judge(struct pfl_web_access *self, const struct pfl_http
     bool is_link = strcmp(request->path, PFL_WEB_ENTER_PATH) == 0;
 
     if (!is_ours(self, request->host)) {
-        *ret_why = "The page's name is not this machine's.";
+        *ret_why = self->origin[0] != '\0' ? "The page's name is not that of --origin."
+                                           : "The page's name is not this machine's.";
         return 403;
     }
-    if (request->origin != NULL && !is_same_origin(request->origin, request->host)) {
+    if (request->origin != NULL && !is_same_origin(self, request->origin, request->host)) {
         *ret_why = "This origin has no access.";
         return 403;
     }
@@ -149,14 +176,14 @@ unsigned pfl_web_access_judge(struct pfl_web_access *self, const struct pfl_http
         *ret_why = "There are GET, HEAD and POST.";
         return 405;
     }
-    if (is_link)
+    if (is_link && self->origin[0] == '\0')
         return judge_link(self, request, query, ret_why);
     if (request->fetch_site != NULL && strcmp(request->fetch_site, "same-origin") != 0 &&
         strcmp(request->fetch_site, "none") != 0) {
         *ret_why = "This origin has no access.";
         return 403;
     }
-    if (!has_cookie(self, request)) {
+    if (self->origin[0] == '\0' && !has_cookie(self, request)) {
         *ret_why = "Open the link that perfleet ui printed: it gives this browser access, once.";
         return 403;
     }

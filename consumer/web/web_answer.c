@@ -32,6 +32,11 @@ bool pfl_web_is_closing(const struct pfl_web *self)
     return self->is_closing;
 }
 
+bool pfl_web_is_behind_proxy(const struct pfl_web *self)
+{
+    return self->conf.socket != NULL;
+}
+
 struct pfl_layout pfl_web_lay_out(const struct pfl_web *self, const char *title, const char *path,
                                   unsigned notice)
 {

@@ -23,6 +23,8 @@ const struct pfl_web_conf *pfl_web_get_conf(const struct pfl_web *self);
 struct pfl_host_rows *pfl_web_get_hosts(struct pfl_web *self);
 uint64_t pfl_web_get_now_ms(const struct pfl_web *self); /* of the loop */
 bool pfl_web_is_closing(const struct pfl_web *self);
+/* People are elsewhere: what is handed to a program of this machine does not reach them. */
+bool pfl_web_is_behind_proxy(const struct pfl_web *self);
 
 /* The frame of a page: `title` and `path` (of its tab; "" for none) are borrowed by it; `notice` is
  * the number of a result, 0 for none. The owner sets command and refresh_s. */

@@ -145,6 +145,8 @@ static int open_http(struct pfl_web *w)
 {
     struct pfl_http_port_conf conf = {.loop = w->conf.conn.loop,
                                       .port = w->conf.port,
+                                      .socket = w->conf.socket,
+                                      .proxy_uid = w->conf.proxy_uid,
                                       .body_max_bytes = BODY_MAX_BYTES,
                                       .on_request = on_request,
                                       .on_closed = on_http_closed,
@@ -155,7 +157,9 @@ static int open_http(struct pfl_web *w)
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return PFL_EIO;
     rc = pfl_http_port_open(&conf, &w->http);
-    if (rc == 0)
+    if (rc == 0 && w->conf.socket != NULL)
+        pfl_web_access_init_proxy(&w->access, w->conf.origin, random);
+    else if (rc == 0)
         pfl_web_access_init(&w->access, pfl_http_port_get_number(w->http), random);
     return rc;
 }

@@ -52,6 +52,9 @@ struct pfl_web_conf {
     struct pfl_web_ui ui;
     uint64_t fresh_ms;             /* 0: PFL_WEB_FRESH_MS */
     uint16_t port;                 /* 0: any */
+    const char *socket;            /* of a proxy, instead of the port; NULL: none */
+    uint32_t proxy_uid;            /* who may connect to it, besides this user and root */
+    const char *origin;            /* of the pages, at the proxy; with socket */
     int64_t own_end_s;             /* when the operator's certificate ends; 0: there is none */
     void (*on_closed)(void *user); /* last callback */
     void *user;

@@ -23,7 +23,7 @@ PROGRAMS = {  # program, or program and command: its pages
     ("perfleet-trigger",): ("perfleet-trigger.1",),
     ("perfleet", "pki"): ("perfleet-pki.1",),
 }
-OF_COMMANDS = ("perfleet.1", "perfleet-record.1", "perfleet-ask.1")
+OF_COMMANDS = ("perfleet.1", "perfleet-record.1", "perfleet-ask.1", "perfleet-ui.1")
 FILES = {  # what is installed and read or written: its page
     "deploy/conf/perfleetd.conf": "perfleetd.conf.5", "deploy/conf/probes.conf": "perfleet-probes.conf.5",
     "deploy/conf/agent.conf": "perfleet-agent.conf.5", "deploy/conf/relay.conf": "perfleet-relay.conf.5",

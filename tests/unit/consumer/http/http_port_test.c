@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,6 +28,7 @@
 #define TURNS      200000u
 #define PART_BYTES (512u << 10)
 #define PARTS      8u
+#define PROXY_UID  54321u
 
 enum manner { MANNER_NOW, MANNER_LATER, MANNER_PARTS, MANNER_SIZED, MANNER_SHORT, MANNER_ENDLESS };
 
@@ -241,6 +244,72 @@ static void programs_of_other_users_are_closed_before_a_byte_is_read(void **stat
     close_world(&w, true);
 }
 
+/* Bytes that a program of `uid` gets from the socket; it is a process of its own. */
+static size_t visit_as(struct world *w, const char *path, uid_t uid)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int ends[2];
+    pid_t child;
+    size_t len;
+
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        char bytes[4096];
+        ssize_t n;
+
+        if ((uid != geteuid() && setuid(uid) != 0) ||
+            connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+            _exit(1);
+        (void)send(fd, get, sizeof(get) - 1, MSG_NOSIGNAL);
+        n = recv(fd, bytes, sizeof(bytes), MSG_WAITALL);
+        if (n > 0)
+            (void)send(ends[1], bytes, (size_t)n, MSG_NOSIGNAL);
+        _exit(0);
+    }
+    (void)close(ends[1]);
+    len = read_all(w, ends[0]);
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    return len;
+}
+
+static void socket_is_for_the_proxys_user_root_and_ours(void **state)
+{
+    char path[64];
+    struct world w;
+    struct pfl_http_port_conf conf = {.loop = &w.loop,
+                                      .body_max_bytes = 100,
+                                      .socket = path,
+                                      .proxy_uid = PROXY_UID,
+                                      .on_request = on_request,
+                                      .on_closed = on_closed,
+                                      .user = &w};
+
+    (void)state;
+    memset(&w, 0, sizeof(w));
+    assert_int_equal(pfl_loop_init(&w.loop), 0);
+    (void)snprintf(path, sizeof(path), "/tmp/http_port_test.%d", (int)getpid());
+    assert_int_equal(pfl_http_port_open(&conf, &w.port), 0);
+    assert_int_equal(pfl_http_port_get_number(w.port), 0);
+    assert_true(visit_as(&w, path, geteuid()) != 0);
+    assert_non_null(strstr(text, "hello"));
+    assert_int_equal(w.requests, 1);
+    if (geteuid() == 0) {
+        assert_true(visit_as(&w, path, PROXY_UID) != 0);
+        assert_int_equal(w.requests, 2);
+        assert_int_equal(visit_as(&w, path, PROXY_UID + 1), 0);
+        assert_int_equal(w.requests, 2);
+    } else {
+        print_message("not root: other users were not tried\n");
+    }
+    close_world(&w, true);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
 static void late_answer_finds_the_browser_or_nobody(void **state)
 {
     struct world w;
@@ -415,6 +484,7 @@ int main(void)
         cmocka_unit_test(request_is_answered_and_the_connection_ends),
         cmocka_unit_test(refusals_do_not_reach_the_handler),
         cmocka_unit_test(programs_of_other_users_are_closed_before_a_byte_is_read),
+        cmocka_unit_test(socket_is_for_the_proxys_user_root_and_ours),
         cmocka_unit_test(late_answer_finds_the_browser_or_nobody),
         cmocka_unit_test(closed_port_waits_for_the_handler),
         cmocka_unit_test(body_in_parts_is_held_back_by_a_slow_browser_and_whole),

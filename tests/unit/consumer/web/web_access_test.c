@@ -172,6 +172,111 @@ static void another_cookie_of_that_name_keeps_nobody_out(void **state)
     assert_int_equal(judge(&r, "", NULL), 200);
 }
 
+/* ---- behind a proxy ---- */
+
+static struct pfl_http_request proxied(const char *method, const char *path)
+{
+    return (struct pfl_http_request){
+        .method = method, .path = path, .query = "", .host = "perfleet.example.com"};
+}
+
+static void open_proxied(const char *origin)
+{
+    static const uint8_t random[PFL_WEB_RANDOM_BYTES] = {1, 2, 3};
+
+    pfl_web_access_init_proxy(&access_to, origin, random);
+}
+
+static void whom_the_proxy_lets_through_needs_no_cookie(void **state)
+{
+    struct pfl_http_request r = proxied("GET", "/hosts");
+
+    (void)state;
+    open_proxied("https://perfleet.example.com");
+    assert_int_equal(judge(&r, "", NULL), 200);
+    r.origin = "https://perfleet.example.com";
+    assert_int_equal(judge(&r, "", NULL), 200);
+    r.method = "OPTIONS";
+    assert_int_equal(judge(&r, "", NULL), 405);
+}
+
+static void there_is_no_link_behind_a_proxy(void **state)
+{
+    struct pfl_http_request r = proxied("GET", "/enter");
+
+    (void)state;
+    open_proxied("https://perfleet.example.com");
+    assert_int_equal(judge(&r, token(), NULL), 200); /* as any path: it leads to no page */
+    assert_false(access_to.is_link_used);
+}
+
+static void other_names_and_origins_are_refused_behind_a_proxy(void **state)
+{
+    static const char *const hosts[] = {
+        "127.0.0.1:0",  "localhost:0",          "perfleet.example.com:443",
+        "evil.example", "PERFLEET.example.com", ""};
+    static const char *const origins[] = {"http://perfleet.example.com", "null",
+                                          "https://perfleet.example.com:8443",
+                                          "https://evil.example", "https://perfleet.example.com/"};
+    struct pfl_http_request r = proxied("GET", "/hosts");
+
+    (void)state;
+    open_proxied("https://perfleet.example.com");
+    for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+        r.host = hosts[i];
+        assert_int_equal(judge(&r, "", NULL), 403);
+    }
+    r.host = "perfleet.example.com";
+    for (size_t i = 0; i < sizeof(origins) / sizeof(origins[0]); i++) {
+        r.origin = origins[i];
+        assert_int_equal(judge(&r, "", NULL), 403);
+    }
+    r.origin = NULL;
+    r.fetch_site = "cross-site";
+    assert_int_equal(judge(&r, "", NULL), 403);
+    r.fetch_site = "same-site";
+    assert_int_equal(judge(&r, "", NULL), 403);
+    r.fetch_site = "same-origin";
+    assert_int_equal(judge(&r, "", NULL), 200);
+}
+
+static void change_behind_a_proxy_needs_all_that_it_needs_without(void **state)
+{
+    struct pfl_http_request r = proxied("POST", "/stop");
+
+    (void)state;
+    open_proxied("https://perfleet.example.com");
+    r.content_type = "application/x-www-form-urlencoded";
+    assert_int_equal(judge(&r, "", change()), 403); /* without origin */
+    r.origin = "https://perfleet.example.com";
+    assert_int_equal(judge(&r, "", change()), 200);
+    assert_int_equal(judge(&r, "", "a=b"), 403);
+    assert_int_equal(judge(&r, "", NULL), 400);
+    r.origin = "https://evil.example";
+    assert_int_equal(judge(&r, "", change()), 403);
+}
+
+static void origin_is_as_browsers_send_it(void **state)
+{
+    static const char *const good[] = {"https://a", "http://a.example:8080", "https://[::1]:8443"};
+    static const char *const bad[] = {"",           "a",           "https://",    "ftp://a",
+                                      "https://a/", "https://A",   "httpss://a",  "https://a b",
+                                      "://a",       "https://a?b", "https://u@a", "https:/a"};
+    char text[PFL_WEB_ORIGIN_MAX + 1];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        assert_true(pfl_web_access_is_origin(good[i]));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(pfl_web_access_is_origin(bad[i]));
+    memset(text, 'a', sizeof(text));
+    memcpy(text, "https://", 8);
+    text[PFL_WEB_ORIGIN_MAX] = '\0';
+    assert_false(pfl_web_access_is_origin(text));
+    text[PFL_WEB_ORIGIN_MAX - 1] = '\0';
+    assert_true(pfl_web_access_is_origin(text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +285,11 @@ int main(void)
         cmocka_unit_test_setup(another_cookie_of_that_name_keeps_nobody_out, open_access),
         cmocka_unit_test_setup(other_names_and_origins_are_refused, open_access),
         cmocka_unit_test_setup(change_needs_an_origin_a_form_and_its_token, open_access),
+        cmocka_unit_test(whom_the_proxy_lets_through_needs_no_cookie),
+        cmocka_unit_test(there_is_no_link_behind_a_proxy),
+        cmocka_unit_test(other_names_and_origins_are_refused_behind_a_proxy),
+        cmocka_unit_test(change_behind_a_proxy_needs_all_that_it_needs_without),
+        cmocka_unit_test(origin_is_as_browsers_send_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
