@@ -13,7 +13,6 @@ unset BROWSER DISPLAY WAYLAND_DISPLAY SSH_CONNECTION SUDO_UID
 start_service one || { check "perfleetd opens its sockets" false; finish; }
 SOCKET=$PERFETTO_CONSUMER_SOCK_NAME
 start example "$BIN/perfleet-example" --rate 20000
-EXAMPLE=$STARTED
 wait_for_source "$EXAMPLE_SOURCE" 1 || { check "its producer is there" false; finish; }
 HERE=(--host "one=unix:$SOCKET" --no-browser)
 
@@ -27,7 +26,7 @@ fails() { # CODE WORDS OPTION...
 check "without a flight recorder the command that starts one is said" fails $NOTHING \
     'perfleet start flight --preset system --host one=unix:' --live "${HERE[@]}"
 check "and why there is none" grep -q 'there is no such session to clone' "$WORK/fails.out"
-no_folder() { ! ls -d "$TMPDIR"/perfleet-open-* 2>/dev/null | grep .; }
+no_folder() { [ -z "$(find "$TMPDIR" -maxdepth 1 -name 'perfleet-open-*')" ]; }
 check "no folder is left" no_folder
 check "a session of another name neither" fails $NOTHING 'there is no session "other"' --live --session other "${HERE[@]}"
 cat >"$WORK/flight.pbtx" <<END
