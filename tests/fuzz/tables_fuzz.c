@@ -195,7 +195,7 @@ static void show_recording(struct pfl_reader *r, struct pfl_buf *out)
 {
     static struct pfl_registered_sources sources;
     unsigned flags = pfl_reader_u16(r);
-    struct pfl_summary_host hosts[HOSTS];
+    struct pfl_summary_host *hosts = pfl_mem_calloc(HOSTS, sizeof(*hosts));
     struct pfl_summary s = {.hosts = hosts,
                             .hosts_len = flags % (HOSTS + 1),
                             .path = (flags & 4) != 0 ? NULL : "x.pftrace",
@@ -210,9 +210,11 @@ static void show_recording(struct pfl_reader *r, struct pfl_buf *out)
                             .has_no_source = (flags & 1024) != 0,
                             .has_skew = (flags & 2048) != 0};
 
+    if (hosts == NULL)
+        abort();
     sources = (struct pfl_registered_sources){.is_known = true};
     sources.producers[0].pid = 7;
-    (void)strcpy(sources.producers[0].name, "app");
+    memcpy(sources.producers[0].name, "app", 4);
     s.file_bytes = pfl_reader_varint(r);
     s.files = pfl_reader_u8(r);
     s.removed_files = pfl_reader_u8(r);
@@ -230,6 +232,7 @@ static void show_recording(struct pfl_reader *r, struct pfl_buf *out)
         note("%llu losses", (unsigned long long)pfl_summary_losses(&s, &hosts[i]));
     show("text", pfl_summary_text(&s, out), out);
     show("json", pfl_summary_json(&s, out), out);
+    pfl_mem_free(hosts);
 }
 
 static void take_text(struct pfl_reader *r, char ret_text[TEXT_MAX])
