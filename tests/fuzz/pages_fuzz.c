@@ -141,6 +141,7 @@ static void judge(struct pfl_span bytes)
 
 static void show_pages(struct pfl_reader *r, unsigned options, struct pfl_host_rows *list)
 {
+    static const struct pfl_layout_tab tabs[] = {{"/hosts", "Hosts"}, {"/traces", "Traces"}};
     char search[TEXT_MAX] = "";
     unsigned page = pfl_reader_u8(r);
     struct pfl_span words = take(r);
@@ -149,7 +150,13 @@ static void show_pages(struct pfl_reader *r, unsigned options, struct pfl_host_r
     struct pfl_span reply = take(r);
     struct pfl_host_rows_query query = {.search = search, .page = page, .now_s = NOW_S};
     static struct pfl_command_line command;
-    struct pfl_layout layout = {.title = "hosts", .tab = PFL_LAYOUT_HOSTS, .fleet = "", .away = ""};
+    struct pfl_layout layout = {.title = "hosts",
+                                .tabs = tabs,
+                                .tabs_len = 2,
+                                .path = "/hosts",
+                                .fleet = "",
+                                .away = "",
+                                .change = "0123"};
     static struct pfl_trace_rows traces;
     struct pfl_inventory *inventory = NULL;
     ProtobufCMessage *message = NULL;
