@@ -8,7 +8,8 @@
  * soon as it is open. Failures: the first copy fails: the command ends with the reason and what to
  * type, before a browser is started; later ones are said and tried again. A signal ends it; a copy
  * under way is aborted. Ownership: targets, port, recording and temporary folder until the function
- * returns; one copy at a time. Limits: PFL_LIVE_VIEW_MAX_MIB for each copy, unless an option says otherwise.
+ * returns; one copy at a time. Limits: PFL_LIVE_VIEW_MAX_MIB for each copy, unless an option says
+ * otherwise.
  */
 #include "consumer/cmd/live_trace.h"
 
