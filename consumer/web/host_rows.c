@@ -176,11 +176,6 @@ static size_t find_sorted(const struct pfl_host_rows *l, const char *name)
     return SIZE_MAX;
 }
 
-size_t pfl_host_rows_get_len(const struct pfl_host_rows *self)
-{
-    return self->len;
-}
-
 size_t pfl_host_rows_find(const struct pfl_host_rows *self, const char *name)
 {
     if (self->specs == NULL)

@@ -72,7 +72,6 @@ struct pfl_host_rows_query {
  */
 void pfl_host_rows_search(const struct pfl_host_rows *self, const struct pfl_host_rows_query *query,
                           struct pfl_host_rows_view *ret_view);
-size_t pfl_host_rows_get_len(const struct pfl_host_rows *self);
 /* Borrowed until the next change. */
 void pfl_host_rows_get_row(const struct pfl_host_rows *self, size_t row,
                            struct pfl_host_row *ret_row);
