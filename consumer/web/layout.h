@@ -24,6 +24,7 @@ struct pfl_layout {
     unsigned refresh_s;                     /* without script, reload so often; 0: never */
     const char *notice;                     /* NULL, "" or what became of a change */
     const char *change;                     /* the token of forms that change something */
+    bool is_remote; /* the browser is on another machine: no UI there fetches from this one */
 };
 
 /* Up to and with the opening of the content. */

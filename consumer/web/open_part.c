@@ -193,11 +193,15 @@ static struct open_part *get_part(struct pfl_web *web)
 void pfl_open_part_hand_over(struct pfl_web *web, struct pfl_http_exchange *exchange, int fd,
                              const char *title)
 {
-    struct open_part *p = get_part(web);
+    struct open_part *p = pfl_web_is_behind_proxy(web) ? NULL : get_part(web);
 
     if (p == NULL) {
         pfl_closer_close(fd, geteuid());
-        pfl_web_refuse(web, exchange, 503, "Out of memory.");
+        if (pfl_web_is_behind_proxy(web))
+            pfl_web_refuse(web, exchange, 409,
+                           "Your Perfetto UI cannot fetch a trace from here: download it.");
+        else
+            pfl_web_refuse(web, exchange, 503, "Out of memory.");
         return;
     }
     give_up_waiting(p, "Another trace was opened meanwhile.");

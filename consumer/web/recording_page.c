@@ -320,8 +320,10 @@ static void add_trace(const view_t *v, const struct pfl_layout *layout, struct p
     pfl_html_open(h, "div");
     pfl_html_attr(h, "class", "deeds");
     if (v->has_trace) {
-        pfl_layout_form(layout, h, "/recording/open");
-        end_form(v, "Open in the Perfetto UI", true, h);
+        if (!layout->is_remote) {
+            pfl_layout_form(layout, h, "/recording/open");
+            end_form(v, "Open in the Perfetto UI", true, h);
+        }
         add_download(v, h);
     }
     pfl_layout_form(layout, h, "/recording/remove");
@@ -331,9 +333,11 @@ static void add_trace(const view_t *v, const struct pfl_layout *layout, struct p
     pfl_html_attr(h, "class", "count");
     pfl_html_textf(
         h,
-        "It is removed in %s, when newer recordings need its place, or when perfleet ui "
-        "ends. Nothing is uploaded: the Perfetto UI fetches the trace from this machine.",
-        pfl_layout_age((double)v->kept_s, age, sizeof(age)));
+        "It is removed in %s, when newer recordings need its place, or when perfleet ui ends. %s",
+        pfl_layout_age((double)v->kept_s, age, sizeof(age)),
+        layout->is_remote
+            ? "Open the download in the Perfetto UI: from here, it cannot be handed over."
+            : "Nothing is uploaded: the Perfetto UI fetches the trace from this machine.");
     pfl_html_close(h);
 }
 

@@ -60,12 +60,13 @@ static void add_button(struct pfl_html *h, enum pfl_traces_action action, const 
     pfl_html_close(h);
 }
 
-static void add_buttons(struct pfl_html *h)
+static void add_buttons(const struct pfl_layout *layout, struct pfl_html *h)
 {
     pfl_html_open(h, "p");
     pfl_html_attr(h, "class", "actions");
     pfl_html_leaf(h, "span", "With those that are chosen: ");
-    add_button(h, PFL_TRACES_OPEN, "Open as one");
+    if (!layout->is_remote)
+        add_button(h, PFL_TRACES_OPEN, "Open as one");
     add_button(h, PFL_TRACES_DOWNLOAD, "Download as one");
     add_button(h, PFL_TRACES_PIN, "Pin…");
     add_button(h, PFL_TRACES_UNPIN, "Unpin…");
@@ -105,7 +106,7 @@ static void add_list(const struct pfl_traces_page *page, const struct pfl_layout
         return;
     pfl_layout_form(layout, h, "/traces/choose");
     pfl_trace_selection_add_hidden(page->filter, h);
-    add_buttons(h);
+    add_buttons(layout, h);
     pfl_trace_rows_write_choice(page->rows, h);
     pfl_html_close(h);
     add_older(page, h);

@@ -55,6 +55,7 @@ struct pfl_layout pfl_web_lay_out(const struct pfl_web *self, const char *title,
         .away_s = self->away_since_ms != 0 ? (now_ms - self->away_since_ms) / 1000 : 0,
         .notice = pfl_notices_get(&self->notices, notice),
         .change = self->access.change,
+        .is_remote = pfl_web_is_behind_proxy(self),
     };
 }
 
