@@ -239,7 +239,7 @@ static bool is_excused(const struct pfl_host_recording *h)
 {
     if (h->conn == NULL)
         return false;
-    return h->is_paused || (h->state < PFL_HOST_READ_OUT && pfl_host_conn_is_resuming(h->conn));
+    return h->state < PFL_HOST_READ_OUT && (h->is_paused || pfl_host_conn_is_resuming(h->conn));
 }
 
 static uint64_t count_bytes(const struct pfl_host_recording *h)
@@ -502,8 +502,10 @@ void pfl_host_recording_read(struct pfl_host_recording *self)
 
 void pfl_host_recording_free_session(struct pfl_host_recording *self)
 {
-    if (self->state == PFL_HOST_READ_OUT)
-        pfl_host_recording_move(self, PFL_HOST_FREEING);
+    if (self->state != PFL_HOST_READ_OUT)
+        return;
+    pfl_host_recording_resume(self); /* its last packets may have filled the file's queue */
+    pfl_host_recording_move(self, PFL_HOST_FREEING);
 }
 
 void pfl_host_recording_hurry(struct pfl_host_recording *self)
