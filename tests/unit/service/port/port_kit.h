@@ -18,6 +18,7 @@ struct pfl_port_kit {
     struct pfl_wakeup wakeup; /* of the files' threads */
     uint64_t now_ns;          /* of every clock */
     struct pfl_service_facts facts;
+    struct pfl_disk_ops disk; /* the disk port's, which wait for a file as long as it takes */
     struct pfl_service service;
     struct pfl_producer_port *producers;
     struct pfl_consumer_port *consumers;

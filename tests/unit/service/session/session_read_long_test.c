@@ -78,6 +78,7 @@ static void commit_long(void)
     static uint8_t payload[CHUNK_BYTES + HEAD_BYTES];
     size_t at = 0;
 
+    assert_int_equal(kit.service.sessions_len, 1);
     (void)put_size(packet + 2, BYTES);
     for (size_t i = 0; i < BYTES; i++)
         packet[HEAD_BYTES + i] = byte_at(i);
