@@ -112,7 +112,7 @@ def press(browser, session, key, code):
 
 
 def follow_by_keyboard(browser, session):
-    for _ in range(12):
+    for _ in range(browser.run(session, "document.querySelectorAll('a, button, input, select, summary').length") + 1):
         press(browser, session, "Tab", 9)
         if browser.run(session, "document.activeElement.innerText") == "web1":
             press(browser, session, "Enter", 13)
