@@ -33,11 +33,8 @@ static const struct pfl_web_route routes[] = {
 };
 
 const struct pfl_layout_tab pfl_web_tabs[] = {
-    {"/hosts", "Hosts"},
-    {"/record", "Record"},
-    {"/running", "Running"},
-    {"/traces", "Traces"},
-    {"/fleet", "Fleet"},
+    {"/hosts", "Hosts"},   {"/record", "Record"}, {"/running", "Running"},
+    {"/traces", "Traces"}, {"/fleet", "Fleet"},
 };
 const size_t pfl_web_tabs_len = sizeof(pfl_web_tabs) / sizeof(pfl_web_tabs[0]);
 

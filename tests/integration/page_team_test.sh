@@ -41,7 +41,7 @@ mkdir -m 755 "$WORK/run" "$WORK/perfleet-ui"
 {
     echo "pid $WORK/nginx.pid; error_log stderr warn; daemon off; user www-data; events {} http { access_log off;"
     for KIND in client_body proxy fastcgi uwsgi scgi; do echo "${KIND}_temp_path $WORK/run/$KIND;"; done
-    sed -n '/^```nginx$/,/^```$/p' "$ROOT/docs/page.md" | grep -v '^```' |
+    sed -n '/^```conf$/,/^```$/p' "$ROOT/docs/page.md" | grep -v '^```' |
         sed -e "s,/run/perfleet-ui/,$WORK/perfleet-ui/,; s,/run/perfleet-nobody,$WORK/run/nobody," \
             -e "s,listen 443 ssl,listen 127.0.0.1:$PORT ssl," -e "s,/etc/nginx/perfleet,$WORK/web," \
             -e "s,127.0.0.1:4180,127.0.0.1:$(cut -d' ' -f2 "$WORK/sign_in.log"),"

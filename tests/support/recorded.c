@@ -14,6 +14,7 @@ static struct {
     uint64_t hash;
     uint64_t random;
     bool is_on;
+    bool is_held;
 } recorded;
 
 void pfl_record_begin(void)
@@ -21,6 +22,7 @@ void pfl_record_begin(void)
     recorded.hash = UINT64_C(14695981039346656037);
     recorded.random = 1;
     recorded.is_on = true;
+    recorded.is_held = false;
     if (recorded.lines == NULL && getenv("PFL_RECORDED") != NULL)
         recorded.lines = tmpfile();
 }
@@ -47,7 +49,7 @@ void pfl_record(const char *format, ...)
     va_list args;
     int len;
 
-    if (!recorded.is_on)
+    if (!recorded.is_on || recorded.is_held)
         return;
     va_start(args, format);
     len = vsnprintf(text, sizeof(text), format, args);
@@ -57,10 +59,15 @@ void pfl_record(const char *format, ...)
     add("\n", 1);
 }
 
+void pfl_record_hold(bool is_held)
+{
+    recorded.is_held = is_held;
+}
+
 void pfl_record_bytes(const char *what, struct pfl_span bytes)
 {
     pfl_record("%s: %zu bytes", what, bytes.len);
-    if (recorded.is_on)
+    if (recorded.is_on && !recorded.is_held)
         add(bytes.data, bytes.len);
     pfl_record("%s", "");
 }

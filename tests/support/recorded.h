@@ -23,6 +23,8 @@ uint64_t pfl_pick(uint64_t below); /* from 0; of the numbers that begin with pfl
 /* A line. Before pfl_record_begin and after pfl_assert_recorded: nothing. */
 void pfl_record(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void pfl_record_bytes(const char *what, struct pfl_span bytes);
+/* Nothing until false: an allocation sweep has as many runs as the libraries allocate blocks. */
+void pfl_record_hold(bool is_held);
 void pfl_assert_recorded_at(uint64_t hash, const char *file, int line);
 #define pfl_assert_recorded(hash) pfl_assert_recorded_at((hash), __FILE__, __LINE__)
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "tests/support/recorded.h"
 
 #define MAX_RUNS 100000u
 
@@ -27,6 +28,7 @@ void pfl_sweep(pfl_sweep_body body, void *arg, bool tolerant)
     struct pfl_mem_stats before;
 
     pfl_mem_stats_get(&before);
+    pfl_record_hold(true);
     for (uint64_t nth = 1; nth <= MAX_RUNS; nth++) {
         struct pfl_mem_stats after;
         int rc;
@@ -39,6 +41,7 @@ void pfl_sweep(pfl_sweep_body body, void *arg, bool tolerant)
         assert_int_equal(after.live_bytes, before.live_bytes);
         if (after.allocations < nth) {
             assert_int_equal(rc, 0);
+            pfl_record_hold(false);
             return;
         }
         if (!tolerant || rc != 0)

@@ -9,6 +9,9 @@
 
 #include <cmocka.h>
 
+#define ALL_COLUMNS                                                                                \
+    "name,state,address,service,agent,producers,sources,sessions,streams,clock,certificate,labels"
+
 #include "consumer/report/paint.h"
 #include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
@@ -515,8 +518,7 @@ static void tables_of_random_hosts_are_those_that_were_recorded(void **state)
                                           "state,streams,certificate,address",
                                           "agent,agent,",
                                           "clock,labels",
-                                          "name,state,address,service,agent,producers,sources,"
-                                          "sessions,streams,clock,certificate,labels"};
+                                          ALL_COLUMNS};
     json_t *labels = json_pack("{s{ssssss}}", "labels", "rack", "r1", "a-rather-long-name",
                                "and a value of some length \xc3\xa4", "more", "than fits there");
     struct fleet *f = new_fleet();

@@ -431,8 +431,8 @@ static struct pfl_inventory *make_any_inventory(size_t count)
 {
     static const char *const labels[] = {
         "", ", \"labels\": {\"zone\": \"a\"}",
-        ", \"labels\": {\"a\": \"1\", \"b\": \"2\", \"c\": \"3\", \"d\": \"4\", \"e\": \"5\", "
-        "\"f\": \"6\", \"g\": 7, \"h\": \"8\"}"};
+        (", \"labels\": {\"a\": \"1\", \"b\": \"2\", \"c\": \"3\", \"d\": \"4\", \"e\": \"5\", "
+         "\"f\": \"6\", \"g\": 7, \"h\": \"8\"}")};
     static const char *const more[] = {
         "", ", \"address\": \"10.0.0.1:5\", \"tls\": \"1.3\", \"streams\": 2",
         ", \"facts\": {\"kernel\": \"6.1\", \"cpus\": \"8\"}, \"version\": \"0.1.0\"",

@@ -83,8 +83,8 @@ static void what_makes_no_sense_is_said(void **state)
         "select=a%3Db%2C",
         "select=%21a",
         "select=a!%3Db",
-        "select=a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,"
-        "a%3D1,a%3D1,a%3D1,a%3D1"};
+        ("select=a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,a%3D1,"
+         "a%3D1,a%3D1,a%3D1,a%3D1")};
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -262,7 +262,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0xb5161d95d6c8a90e);
+    pfl_assert_recorded(0xea335c1ba51ffd6e);
 }
 
 int main(void)

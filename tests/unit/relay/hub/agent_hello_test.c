@@ -249,7 +249,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x7f69cf0ba0206144);
+    pfl_assert_recorded(0x402d2092d01b387e);
 }
 
 int main(void)

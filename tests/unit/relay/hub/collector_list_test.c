@@ -257,7 +257,7 @@ static void short_of_memory_nothing_is_left_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x0390e8d9a28b6309);
+    pfl_assert_recorded(0xef721a1bef507e12);
 }
 
 int main(void)

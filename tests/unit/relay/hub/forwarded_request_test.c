@@ -217,7 +217,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x1371a4b7d57033f5);
+    pfl_assert_recorded(0xc057908fbf69d42f);
 }
 
 int main(void)

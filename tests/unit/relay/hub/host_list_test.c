@@ -129,7 +129,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x90887f9f0fdeb73b);
+    pfl_assert_recorded(0x67c87849c9d7d27a);
 }
 
 int main(void)

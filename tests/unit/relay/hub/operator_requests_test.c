@@ -207,7 +207,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x4a294c0b1e83db3f);
+    pfl_assert_recorded(0x6343872bc90f7a10);
 }
 
 int main(void)

@@ -226,7 +226,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0xdf7eb7c4b34f4e4c);
+    pfl_assert_recorded(0x69a3b45ba545ae38);
 }
 
 int main(void)

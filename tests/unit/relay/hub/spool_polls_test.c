@@ -256,7 +256,7 @@ static void short_of_memory_nothing_is_left_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x4bee592179bacb1f);
+    pfl_assert_recorded(0xa90367bbf417f9b0);
 }
 
 int main(void)

@@ -246,7 +246,7 @@ static void short_of_memory_nothing_is_left_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0xe4a82173a6ae7875);
+    pfl_assert_recorded(0xf31f6b1bd512af97);
 }
 
 int main(void)

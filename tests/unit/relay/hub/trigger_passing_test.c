@@ -266,7 +266,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x549af84c3fac1c8e);
+    pfl_assert_recorded(0xbbe91586dc4af72e);
 }
 
 int main(void)
