@@ -136,7 +136,8 @@ int world_run_packed(struct pfl_span packed)
     if (rc == 0)
         rc = run_job(job, &out);
     pfl_record("rc %d", rc);
-    if (memmem(out.data, out.len, "X-Amz-", 6) == NULL) /* a signature is of a time */
+    /* A signature is of a time. */
+    if (out.len == 0 || memmem(out.data, out.len, "X-Amz-", 6) == NULL)
         pfl_record_bytes("replies", pfl_buf_get(&out));
     if (rc == 0)
         rc = world_read_replies(&out);

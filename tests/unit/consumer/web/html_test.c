@@ -20,7 +20,8 @@ static const char *get(struct pfl_html *h)
 
     assert_int_equal(pfl_html_get(h, &html), 0);
     assert_true(html.len < sizeof(text));
-    memcpy(text, html.data, html.len);
+    if (html.len != 0)
+        memcpy(text, html.data, html.len);
     text[html.len] = '\0';
     pfl_html_fini(h);
     return text;
