@@ -35,6 +35,11 @@ buffers { size_kb: 16384 fill_policy: RING_BUFFER }
 data_sources { config { name: "$EXAMPLE_SOURCE" } }
 END
 check "a flight recorder runs" "$P" start flight -c "$WORK/flight.pbtx" --host "unix:$SOCKET"
+has_data() {
+    "$P" snapshot flight --host "unix:$SOCKET" -o "$WORK/first.pftrace" >/dev/null 2>&1 &&
+        $CHECK "$WORK/first.pftrace" --min-packets 10 >/dev/null 2>&1
+}
+check "it has packets" wait_for 30 has_data
 
 # ---- as a browser would, by hand
 # serve OPTION...: in the background; its link is $LINK
