@@ -513,12 +513,9 @@ static void pick_fleet(struct fleet *f, size_t len, const json_t *labels)
 
 static void tables_of_random_hosts_are_those_that_were_recorded(void **state)
 {
-    static const char *const columns[] = {"name",
-                                          "labels,name",
-                                          "state,streams,certificate,address",
-                                          "agent,agent,",
-                                          "clock,labels",
-                                          ALL_COLUMNS};
+    static const char *const columns[] = {
+        "name",         "labels,name",  "state,streams,certificate,address",
+        "agent,agent,", "clock,labels", ALL_COLUMNS};
     json_t *labels = json_pack("{s{ssssss}}", "labels", "rack", "r1", "a-rather-long-name",
                                "and a value of some length \xc3\xa4", "more", "than fits there");
     struct fleet *f = new_fleet();
