@@ -44,8 +44,8 @@ class Walk:
         return self.run("document.body.innerText")
 
     def go(self, path, ready="document.readyState == 'complete'"):
-        self.run(f"location.href = {path!r}; true")
-        return self.wait(f"location.pathname == {urllib.parse.urlsplit(path).path!r} && ({ready})")
+        self.run(f"window.isLeft = true; location.href = {path!r}; true")  # its document may stay for a while
+        return self.wait(f"!window.isLeft && document.body && location.pathname == {urllib.parse.urlsplit(path).path!r} && ({ready})")
 
     def fill(self, selector, text):
         """As a person does: what is there is selected and typed over."""

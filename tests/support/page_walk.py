@@ -72,8 +72,9 @@ def judge_access(browser, session, name):
 
 
 def go(browser, session, path, ready):
-    browser.run(session, f"location.href = {path!r}; true")
-    return browser.wait(session, f"location.pathname == {urllib.parse.urlsplit(path).path!r} && ({ready})")
+    browser.run(session, f"window.isLeft = true; location.href = {path!r}; true")  # its document may stay for a while
+    return browser.wait(
+        session, f"!window.isLeft && document.body && location.pathname == {urllib.parse.urlsplit(path).path!r} && ({ready})")
 
 
 def first_bytes_ms(browser, session, path):
