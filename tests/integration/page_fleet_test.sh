@@ -68,7 +68,7 @@ sees_relay() { says '2 of 2 known are connected' visit guest /fleet; }
 check "an operator with a small role sees the relay's figures" wait_for 20 sees_relay
 check "sums of the hosts that he may see" says 'Of 1 of 1 hosts' visit guest /fleet
 check "no other host" eval '! visit guest /fleet | grep -q db1'
-check "and that his certificate ends soon" says '<th scope="row">yours</th>.*<span class="warn">20[0-9-]*</span></td><td data-label="Left">2 days' visit guest /fleet
+check "and that his certificate ends soon" says '<th scope="row">yours</th>.*<span class="warn">20[0-9-]*</span></td><td data-label="Left">[23] days' visit guest /fleet
 start local "$P" ui --host "one=unix:$WORK/web1/consumer.sock" --port 0
 wait_for 20 grep -q '/enter?token=' "$WORK/local.log"
 loses() { visit local /fleet | grep -q '<th scope="row">discarded</th>'; }

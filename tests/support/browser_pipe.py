@@ -113,15 +113,15 @@ class Browser:
                       clickCount=1)
 
     def wait(self, session, script, timeout=60):
-        """Until the script's value is true: the value; else None."""
+        """Until the script's value is true: the value, True for an object; else None."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             try:
                 value = self.run(session, script)
             except RuntimeError:  # between two pages
                 value = None
-            if value:
-                return value
+            if value or isinstance(value, (dict, list)):  # an element is {} here
+                return value or True
             time.sleep(0.1)
         return None
 

@@ -23,7 +23,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             PEOPLE[session] = at.query
             return self.answer(302, {"Location": "/hosts",
                                      "Set-Cookie": f"session={session}; Path=/; HttpOnly; Secure; SameSite=Lax"})
-        return self.answer(200, {}, b"<!doctype html><html lang=en><title>Sign in</title><h1>Sign in</h1>\n")
+        return self.answer(200, {}, b"<!doctype html><html lang=en><title>Sign in</title><link rel=icon href=data:,><h1>Sign in</h1>\n")
 
     def answer(self, status, fields, body=b""):
         self.send_response(status)
