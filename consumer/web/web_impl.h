@@ -17,6 +17,7 @@ struct pfl_web {
     struct pfl_web_access access;
     struct pfl_notices notices;
     struct pfl_list visits;
+    unsigned visits_ending; /* not in the list any more, with their last callback under way */
     struct pfl_list parts;
     unsigned questions; /* to hosts: see host_question.h */
     bool is_relay_asked;

@@ -28,8 +28,8 @@ void pfl_web_free_if_gone(struct pfl_web *self)
     void (*on_closed)(void *user) = self->conf.on_closed;
     void *user = self->conf.user;
 
-    if (!self->is_closing || self->http != NULL || !pfl_list_is_empty(&self->visits) ||
-        !pfl_list_is_empty(&self->parts))
+    if (!self->is_closing || self->http != NULL || self->visits_ending != 0 ||
+        !pfl_list_is_empty(&self->visits) || !pfl_list_is_empty(&self->parts))
         return;
     pfl_log_limit_flush(&self->log, "page-refused");
     pfl_host_rows_free(self->hosts);
@@ -43,7 +43,9 @@ static void on_timer_closed(uv_handle_t *handle)
     struct pfl_web *w = v->web;
 
     pfl_list_remove(&v->node);
-    v->ops->on_over(v);
+    w->visits_ending++;
+    v->ops->on_over(v); /* may remove the last part */
+    w->visits_ending--;
     pfl_web_free_if_gone(w);
 }
 

@@ -28,7 +28,7 @@
 struct world {
     uv_loop_t loop;
     struct pfl_web *web; /* NULL: closing */
-    bool is_closed;
+    unsigned closed;
     unsigned port;
     char link[128]; /* its path and query */
     char cookie[96];
@@ -83,7 +83,7 @@ static const char *get_away(void *user)
 
 static void on_closed(void *user)
 {
-    ((struct world *)user)->is_closed = true;
+    ((struct world *)user)->closed++;
 }
 
 static struct pfl_tls_conf *no_tls;
@@ -108,7 +108,7 @@ static int open_world(struct world *w, bool has_relay, uint64_t fresh_ms)
     };
     int rc;
 
-    *w = (struct world){.is_closed = false};
+    *w = (struct world){.closed = 0};
     assert_int_equal(pfl_loop_init(&w->loop), 0);
     if (has_relay) {
         conf.relay = (struct pfl_web_relay){"r:9910", ask, take, get_away, w};
@@ -183,6 +183,26 @@ static const char *change(struct world *w, const char *path, const char *fields)
                         path, w->port, w->cookie, w->port, len, body);
 
     return exchange(w, request, size);
+}
+
+/* A browser that reads the beginning of an answer, and stays. */
+static int watch(struct world *w, const char *path)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)w->port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char request[512];
+    int size = snprintf(request, sizeof(request),
+                        "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nCookie: %s\r\n\r\n", path,
+                        w->port, w->cookie);
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(send(fd, request, (size_t)size, MSG_NOSIGNAL), size);
+    while (recv(fd, text, 15, MSG_DONTWAIT) <= 0)
+        uv_run(&w->loop, UV_RUN_NOWAIT);
+    assert_memory_equal(text, "HTTP/1.1 200 OK", 15);
+    return fd;
 }
 
 /* The link becomes a cookie, unless memory is short. */
@@ -370,6 +390,24 @@ static void form_is_checked_and_starts_a_recording(void **state)
     close_world(&w);
 }
 
+/* The part of recordings waits for its last watch, and the pages for both. */
+static void pages_end_while_a_browser_watches_a_recording(void **state)
+{
+    struct world w;
+    int fd;
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
+    assert_true(has(change(&w, "/record", RECORD "select=*&do=start"), "HTTP/1.1 303 "));
+    while (!has(visit(&w, "/recording?id=1"), "data-over=\"1\""))
+        ;
+    fd = watch(&w, "/recording/events?id=1");
+    close_world(&w);
+    assert_int_equal(w.closed, 1);
+    (void)close(fd);
+}
+
 static void the_fleets_page_asks_hosts_in_turn(void **state)
 {
     struct world w;
@@ -436,6 +474,7 @@ int main(void)
         cmocka_unit_test(without_a_relay_there_are_no_traces),
         cmocka_unit_test(change_leads_back_with_its_result),
         cmocka_unit_test(form_is_checked_and_starts_a_recording),
+        cmocka_unit_test(pages_end_while_a_browser_watches_a_recording),
         cmocka_unit_test(the_fleets_page_asks_hosts_in_turn),
         cmocka_unit_test(every_allocation_may_fail),
     };
