@@ -192,9 +192,11 @@ static bool make_first(struct live *l)
     begin_copy(l);
     while (l->recording != NULL)
         run_once(l);
+    if (l->is_interrupted) /* the port may be gone */
+        return false;
     if (pfl_live_port_get_view(l->port)->number != 0)
         return true;
-    if (!l->is_interrupted && (l->failed_in == PFL_HOST_CLONING || l->failed_in == PFL_HOST_SETUP))
+    if (l->failed_in == PFL_HOST_CLONING || l->failed_in == PFL_HOST_SETUP)
         pfl_cmd_error("--live shows a flight recorder, a session that runs there: perfleet ps "
                       "lists them, --session NAME names one, and perfleet start flight --preset "
                       "system --host %s starts one",

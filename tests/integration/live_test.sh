@@ -169,6 +169,14 @@ ends "a browser that does not come, with 1" $NOTHING
 serve
 kill -INT "$OPEN"
 ends "and Ctrl-C" 130
+kill -STOP "$SERVICE_PID"
+start open "$P" open --live "${HERE[@]}"
+OPEN=$STARTED
+check "a first copy waits for its host" wait_for 60 eval '! no_folder'
+kill -INT "$OPEN"
+ends "Ctrl-C ends it, too" 130
+kill -CONT "$SERVICE_PID"
+check "and no folder is left" no_folder
 check "a limit is kept" fails $NOTHING 'it sent more than --max-host-mib 1: the rest was not read' \
     --live --max-host-mib 1 "${HERE[@]}"
 
