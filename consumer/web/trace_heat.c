@@ -63,9 +63,11 @@ static uint64_t find_largest(const Perfleet__CollectorReply *reply)
 
 /* ---- blocks ---- */
 
-/* 0: none. */
+/* 0: none. A collector may send a cell twice: there are more traces than in the largest one. */
 static unsigned level_of(uint64_t traces, uint64_t largest)
 {
+    if (traces >= largest)
+        return LEVELS;
     return traces == 0 ? 0
                        : 1 + (unsigned)((double)(LEVELS - 1) * (double)traces / (double)largest);
 }

@@ -178,6 +178,19 @@ static void cells_out_of_range_and_many_ranges_are_bounded(void **state)
     assert_int_equal(sum.n_cell, 6 + PFL_TRACE_HEAT_ROWS);
 }
 
+static void cell_that_comes_often_has_the_darkest_level(void **state)
+{
+    static const unsigned values[][5] = {{3, 9, 0, 0, 0}, {3, 9, 0, 0, 0}, {3, 9, 0, 0, 0},
+                                         {3, 9, 0, 0, 0}, {3, 9, 0, 0, 0}, {3, 9, 0, 0, 0}};
+    Perfleet__TraceSum sum = make_sum(values, 6);
+    Perfleet__TraceSum *sums[] = {&sum};
+
+    (void)state;
+    write_map(sums, 1);
+    assert_string_equal(between("<rect x=\"30\"", "</rect>"),
+                        "<rect x=\"30\" y=\"0\" width=\"10\" height=\"18\" class=\"level4\">");
+}
+
 static void map_by_label_has_no_links(void **state)
 {
     static const unsigned values[][5] = {{0, 1, 0, 0, 0}};
@@ -413,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(map_has_blocks_and_the_same_in_words),
         CASE(cells_out_of_range_and_many_ranges_are_bounded),
+        CASE(cell_that_comes_often_has_the_darkest_level),
         CASE(map_by_label_has_no_links),
         CASE(list_has_a_box_for_each_trace),
         CASE(reasons_take_the_place_of_parts),
