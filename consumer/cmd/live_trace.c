@@ -127,12 +127,12 @@ static const char *find_problem(const struct live *l, const struct pfl_recording
 {
     const struct pfl_recording *r = l->recording;
 
+    if (pfl_recording_has_file_failed(r) || pfl_recording_get_partial(r) != NULL)
+        return "it cannot be written below $TMPDIR or /var/tmp: make room there, or set TMPDIR";
     if (h->report->why[0] != '\0')
         return h->report->why;
     if (pfl_recording_get_why(r)[0] != '\0')
         return pfl_recording_get_why(r);
-    if (pfl_recording_has_file_failed(r) || pfl_recording_get_partial(r) != NULL)
-        return "it cannot be written below $TMPDIR or /var/tmp";
     return pfl_recording_get_file_bytes(r) == 0 ? "it is empty" : NULL;
 }
 

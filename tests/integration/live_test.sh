@@ -177,6 +177,9 @@ kill -INT "$OPEN"
 ends "Ctrl-C ends it, too" 130
 kill -CONT "$SERVICE_PID"
 check "and no folder is left" no_folder
+no_room() { (ulimit -f 100 && fails $NOTHING 'it cannot be written below $TMPDIR or /var/tmp: make room there' --live "${HERE[@]}"); }
+check "a place without room is said" no_room
+check "and has no folder then" no_folder
 check "a limit is kept" fails $NOTHING 'it sent more than --max-host-mib 1: the rest was not read' \
     --live --max-host-mib 1 "${HERE[@]}"
 
