@@ -141,6 +141,7 @@ void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
     const json_t *entry = json_array_get(self->hosts, host);
     const json_t *clock = json_object_get(entry, "clock");
     json_int_t streams = json_integer_value(json_object_get(entry, "streams"));
+    json_int_t end_s = json_integer_value(json_object_get(entry, "certificate_end_s"));
 
     *ret_host = (struct pfl_inventory_host){
         .name = text_of(entry, "name"),
@@ -154,7 +155,7 @@ void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
                      json_is_integer(json_object_get(clock, "error_ns")),
         .offset_ns = json_integer_value(json_object_get(clock, "offset_ns")),
         .error_ns = json_integer_value(json_object_get(clock, "error_ns")),
-        .certificate_end_s = json_integer_value(json_object_get(entry, "certificate_end_s")),
+        .certificate_end_s = end_s > 0 ? end_s : 0, /* times are subtracted from it */
         .entry = entry,
     };
 }

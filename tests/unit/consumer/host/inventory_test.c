@@ -91,6 +91,23 @@ static void labels_and_addresses_that_are_no_plain_text_are_left_out(void **stat
     pfl_sweep_assert_no_leak();
 }
 
+static void certificate_that_ended_before_1970_is_not_known(void **state)
+{
+    static const char text[] = "{\"hosts\": ["
+                               "{\"name\": \"a\", \"certificate_end_s\": -9223372036854775808},"
+                               "{\"name\": \"b\", \"certificate_end_s\": 1800000000}]}";
+    struct pfl_inventory *v = NULL;
+    struct pfl_inventory_host host;
+
+    (void)state;
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(text, strlen(text)), &v), 0);
+    pfl_inventory_get_host(v, 0, &host);
+    assert_int_equal(host.certificate_end_s, 0);
+    pfl_inventory_get_host(v, 1, &host);
+    assert_int_equal(host.certificate_end_s, 1800000000);
+    pfl_inventory_free(v);
+}
+
 static void hosts_stand_in_the_order_of_their_names(void **state)
 {
     static const char any_order[] = "{\"hosts\": [{\"name\": \"web-10\"}, {\"name\": \"db\"}, "
@@ -163,6 +180,7 @@ int main(void)
         cmocka_unit_test(a_host_has_left_when_it_is_away_for_longer_than_a_restart),
         cmocka_unit_test(entries_without_a_usable_name_are_left_out),
         cmocka_unit_test(labels_and_addresses_that_are_no_plain_text_are_left_out),
+        cmocka_unit_test(certificate_that_ended_before_1970_is_not_known),
         cmocka_unit_test(hosts_stand_in_the_order_of_their_names),
         cmocka_unit_test(selections_mean_what_they_say),
         cmocka_unit_test(bad_selections_are_refused_with_the_form_that_is_right),
