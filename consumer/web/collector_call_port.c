@@ -7,7 +7,8 @@
  * Happy path: the relay names its collector, unless it was given; a stream to it; the owner's
  * requests; replies until the owner ends it. Failures: a sentence; no collector is no failure. Time
  * is limited from reply to reply. Ownership: the owner frees it after on_done; it waits for its
- * call, stream and timer.
+ * stream and timer. A request that the relay does not answer outlives it, up to the connection's
+ * end.
  */
 #include "consumer/web/collector_call_port.h"
 
@@ -21,11 +22,16 @@
 #include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
 
+/* The request for names: its own, as the relay may never answer. */
+struct asked {
+    struct pfl_collector_call *call; /* NULL: it ended before */
+};
+
 struct pfl_collector_call {
     struct pfl_collector_call_conf conf;
     struct pfl_collector_conn *conn; /* owned; NULL: none */
     uv_timer_t timer;
-    bool is_call_open;
+    struct asked *asked; /* NULL: no request is open */
     bool is_ending;
     bool is_timer_closing;
     bool has_collector;
@@ -45,7 +51,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void finish_if_done(struct pfl_collector_call *c)
 {
-    if (!c->is_ending || c->is_call_open || c->conn != NULL || c->is_timer_closing)
+    if (!c->is_ending || c->conn != NULL || c->is_timer_closing)
         return;
     c->is_timer_closing = true;
     uv_close((uv_handle_t *)&c->timer, on_timer_closed);
@@ -56,6 +62,9 @@ void pfl_collector_call_end(struct pfl_collector_call *self, const char *why)
     if (!self->is_ending && why[0] != '\0')
         (void)snprintf(self->why, sizeof(self->why), "%s", why);
     self->is_ending = true;
+    if (self->asked != NULL)
+        self->asked->call = NULL;
+    self->asked = NULL;
     if (self->conn != NULL)
         pfl_collector_conn_close(self->conn);
     finish_if_done(self);
@@ -145,13 +154,13 @@ static void take_names(struct pfl_collector_call *c, struct pfl_span body)
 
 static void on_collectors(void *user, int err, unsigned status, struct pfl_span body)
 {
-    struct pfl_collector_call *c = user;
+    struct asked *asked = user;
+    struct pfl_collector_call *c = asked->call;
 
-    c->is_call_open = false;
-    if (c->is_ending) {
-        finish_if_done(c);
+    pfl_mem_free(asked);
+    if (c == NULL)
         return;
-    }
+    c->asked = NULL;
     if (err == 0 && status == 200)
         take_names(c, body);
     if (c->found == 1) {
@@ -165,12 +174,28 @@ static void on_collectors(void *user, int err, unsigned status, struct pfl_span 
                                   : "");
 }
 
+/* False: the relay is away, or memory is short. */
+static bool ask_names(struct pfl_collector_call *c)
+{
+    struct asked *asked = pfl_mem_zalloc(sizeof(*asked));
+    const struct pfl_tunnel_call call = {.method = "GET",
+                                         .path = PFL_TUNNEL_COLLECTORS_PATH,
+                                         .on_done = on_collectors,
+                                         .user = asked};
+
+    if (asked == NULL || pfl_tunnel_client_call(c->conf.tunnel, &call) != 0) {
+        pfl_mem_free(asked);
+        return false;
+    }
+    asked->call = c;
+    c->asked = asked;
+    return true;
+}
+
 int pfl_collector_call_open(const struct pfl_collector_call_conf *conf,
                             struct pfl_collector_call **ret_call)
 {
     struct pfl_collector_call *c = pfl_mem_zalloc(sizeof(*c));
-    struct pfl_tunnel_call call = {
-        .method = "GET", .path = PFL_TUNNEL_COLLECTORS_PATH, .on_done = on_collectors, .user = c};
 
     if (c == NULL)
         return PFL_ENOMEM;
@@ -182,9 +207,7 @@ int pfl_collector_call_open(const struct pfl_collector_call_conf *conf,
     if (conf->collector != NULL) {
         (void)snprintf(c->name, sizeof(c->name), "%s", conf->collector);
         dial(c);
-    } else if (pfl_tunnel_client_call(conf->tunnel, &call) == 0) {
-        c->is_call_open = true;
-    } else {
+    } else if (!ask_names(c)) {
         pfl_collector_call_end(c, ""); /* the relay is away, and the page says so */
     }
     return 0;

@@ -6,7 +6,8 @@
  *
  * Happy path: a request at once, and one each period; one at a time. Failures: a relay that is away
  * or does not answer is a gap in the history, and a sentence. Ownership: the timer; it is freed
- * when that is closed and no request is open. Limits: PFL_FLEET_HISTORY_LEN samples.
+ * when that is closed. A request that the relay does not answer outlives it, up to the connection's
+ * end. Limits: PFL_FLEET_HISTORY_LEN samples.
  */
 #include "consumer/web/relay_watch_port.h"
 
@@ -14,28 +15,21 @@
 
 #include "base/mem.h"
 
+/* A request: its own, as the relay may never answer. */
+struct asked {
+    struct pfl_relay_watch *watch; /* NULL: it closed before */
+};
+
 struct pfl_relay_watch {
     struct pfl_relay_watch_conf conf;
     uv_timer_t timer;
-    bool is_call_open;
+    struct asked *asked; /* NULL: no request is open */
     bool is_closing;
-    bool is_timer_closed;
     bool is_known;
     char why[256];
     struct pfl_relay_facts facts;
     struct pfl_fleet_history history;
 };
-
-static void free_if_gone(struct pfl_relay_watch *w)
-{
-    void (*on_closed)(void *user) = w->conf.on_closed;
-    void *user = w->conf.user;
-
-    if (!w->is_timer_closed || w->is_call_open)
-        return;
-    pfl_mem_free(w);
-    on_closed(user);
-}
 
 static void note(struct pfl_relay_watch *w, const struct pfl_relay_facts *facts, const char *why)
 {
@@ -56,12 +50,14 @@ static const char *get_reason(int err, unsigned status)
 
 static void on_facts(void *user, int err, unsigned status, struct pfl_span body)
 {
-    struct pfl_relay_watch *w = user;
+    struct asked *asked = user;
+    struct pfl_relay_watch *w = asked->watch;
 
-    w->is_call_open = false;
-    if (w->is_closing) {
-        free_if_gone(w);
-    } else if (err != 0 || status != 200) {
+    pfl_mem_free(asked);
+    if (w == NULL)
+        return;
+    w->asked = NULL;
+    if (err != 0 || status != 200) {
         note(w, NULL, get_reason(err, status));
     } else if (pfl_relay_facts_parse(body, &w->facts) != 0) {
         note(w, NULL, "The relay's figures are malformed.");
@@ -73,15 +69,23 @@ static void on_facts(void *user, int err, unsigned status, struct pfl_span body)
 
 static void ask(struct pfl_relay_watch *w)
 {
-    const struct pfl_tunnel_call call = {
-        .method = "GET", .path = PFL_TUNNEL_RELAY_PATH, .on_done = on_facts, .user = w};
+    struct asked *asked;
+    struct pfl_tunnel_call call = {
+        .method = "GET", .path = PFL_TUNNEL_RELAY_PATH, .on_done = on_facts};
 
-    if (w->is_call_open)
+    if (w->asked != NULL) {
+        note(w, NULL, "The relay does not answer.");
         return;
-    if (pfl_tunnel_client_call(w->conf.tunnel, &call) == 0)
-        w->is_call_open = true;
-    else
+    }
+    asked = pfl_mem_zalloc(sizeof(*asked));
+    call.user = asked;
+    if (asked == NULL || pfl_tunnel_client_call(w->conf.tunnel, &call) != 0) {
+        pfl_mem_free(asked);
         note(w, NULL, ""); /* it is away, as every page says */
+        return;
+    }
+    asked->watch = w;
+    w->asked = asked;
 }
 
 static void on_period(uv_timer_t *timer)
@@ -124,9 +128,11 @@ const struct pfl_fleet_history *pfl_relay_watch_get_history(const struct pfl_rel
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct pfl_relay_watch *w = handle->data;
+    void (*on_closed)(void *user) = w->conf.on_closed;
+    void *user = w->conf.user;
 
-    w->is_timer_closed = true;
-    free_if_gone(w);
+    pfl_mem_free(w);
+    on_closed(user);
 }
 
 void pfl_relay_watch_close(struct pfl_relay_watch *self)
@@ -134,5 +140,7 @@ void pfl_relay_watch_close(struct pfl_relay_watch *self)
     if (self->is_closing)
         return;
     self->is_closing = true;
+    if (self->asked != NULL)
+        self->asked->watch = NULL;
     uv_close((uv_handle_t *)&self->timer, on_timer_closed);
 }

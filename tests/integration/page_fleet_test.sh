@@ -75,6 +75,20 @@ loses() { visit local /fleet | grep -q '<th scope="row">discarded</th>'; }
 check "without a relay the page has the losses" wait_for 30 loses
 check "and no relay" eval '! visit local /fleet | grep -q "<h2>Relay"'
 
+start quick "$P" ui --relay "$RELAY" "${TLS_ME[@]}" --timeout 1s --port 0
+QUICK=$STARTED
+wait_for 20 grep -q '/enter?token=' "$WORK/quick.log"
+check "it is there" says '<h2>Relay' visit quick /fleet
+kill -STOP "$MEETING_PID"
+gives_up() { visit quick "/traces?since=1h" | grep -qF 'the collector did not answer in time'; }
+SINCE=$SECONDS
+check "a relay that does not answer is not waited for" gives_up
+kill "$QUICK"
+wait "$QUICK"
+check "nor by the end of the pages" test $? -eq 0
+check "long before its connection is given up" [ $((SECONDS - SINCE)) -lt 9 ]
+kill -CONT "$MEETING_PID"
+
 start ui "$P" ui --relay "$RELAY" "${TLS_ME[@]}" --port 0
 UI=$STARTED
 wait_for 20 grep -q '/enter?token=' "$WORK/ui.log"
