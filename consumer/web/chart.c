@@ -17,6 +17,8 @@
 #define POINT_BYTES 24u
 #define VALUE_BYTES 40u
 
+#define MOST_BYTES_S (UINT64_C(1) << 60) /* a relay may say anything */
+
 static const char *write_value(double value, enum pfl_chart_unit unit, char room[VALUE_BYTES])
 {
     char bytes[32];
@@ -25,7 +27,8 @@ static const char *write_value(double value, enum pfl_chart_unit unit, char room
         (void)snprintf(room, VALUE_BYTES, "not known");
     else if (unit == PFL_CHART_BYTES_S)
         (void)snprintf(room, VALUE_BYTES, "%s/s",
-                       pfl_layout_bytes((uint64_t)value, bytes, sizeof(bytes)));
+                       pfl_layout_bytes(value < MOST_BYTES_S ? (uint64_t)value : MOST_BYTES_S,
+                                        bytes, sizeof(bytes)));
     else if (unit == PFL_CHART_PERCENT)
         (void)snprintf(room, VALUE_BYTES, "%.0f %%", value * 100);
     else

@@ -59,12 +59,15 @@ static void line_is_from_0_to_the_greatest_with_gaps(void **state)
 static void units_are_written(void **state)
 {
     const double rates[] = {2048.0 * 1024, 1024};
+    const double lies[] = {1e21, 0};
     const double shares[] = {0.126, 0};
     struct pfl_chart chart = {
         .title = "T", .unit = PFL_CHART_BYTES_S, .values = rates, .len = 2, .span_ms = 3600000};
 
     (void)state;
     assert_non_null(strstr(show(&chart), "\"T: now 1.0 KiB/s, at most 2.0 MiB/s in 1 hour\""));
+    chart.values = lies;
+    assert_non_null(strstr(show(&chart), ": now 0 B/s, at most 1048576 TiB/s in 1 hour\""));
     chart.unit = PFL_CHART_PERCENT;
     chart.values = shares;
     assert_non_null(strstr(show(&chart), "\"T: now 0 %, at most 13 % in 1 hour\""));
