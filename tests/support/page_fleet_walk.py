@@ -57,7 +57,7 @@ def walk(browser, session):
     def text():
         return browser.run(session, "document.querySelector('main').innerText")
 
-    browser.wait(session, "location.pathname == '/hosts' && document.querySelector('header nav')")
+    browser.wait(session, "location.pathname == '/hosts' && document.readyState == 'complete' && document.querySelector('header nav')")
     browser.click(session, "header nav a[href='/fleet']")
     claim("a tab leads to the fleet's page", browser.wait(session, "location.pathname == '/fleet'"))
     claim("it has the relay's own figures", browser.wait(
