@@ -104,11 +104,11 @@ struct pfl_args {
     const char *command;
     const char *config_path;
     const char *preset;
-    bool is_preset_default;        /* from the settings: a config or a category overrides it */
     const char *const *categories; /* of what to record; borrowed from `words` */
     size_t categories_len;
-    uint32_t buffer_kb;    /* for categories; 0: not given */
-    const char *collector; /* its name; NULL: the relay's only one */
+    uint32_t buffer_kb;     /* for categories; 0: not given */
+    bool is_preset_default; /* from the settings: a config or a category overrides it */
+    const char *collector;  /* its name; NULL: the relay's only one */
     struct pfl_trace_args traces;
     struct pfl_ask_args ask;
     const char *output;
@@ -118,8 +118,8 @@ struct pfl_args {
     size_t ui_origins_len;
     uint16_t ui_port;
     uint16_t page_port;
-    struct pfl_proxy_args proxy;
     bool is_ui;
+    struct pfl_proxy_args proxy;
     struct pfl_open_args open;
     struct pfl_live_args live;
     bool has_trace; /* the output is whole: set by the command that wrote it */
