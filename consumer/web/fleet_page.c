@@ -42,34 +42,6 @@ static void add_fact(struct pfl_html *h, const char *name, const char *value)
     pfl_html_leaf(h, "dd", value[0] != '\0' ? value : "–");
 }
 
-static void begin_table(struct pfl_html *h, const char *title, const char *const *columns)
-{
-    pfl_html_open(h, "div");
-    pfl_html_attr(h, "class", "scroll");
-    pfl_html_attr(h, "tabindex", "0");
-    pfl_html_attr(h, "role", "region");
-    pfl_html_attr(h, "aria-label", title);
-    pfl_html_open(h, "table");
-    pfl_html_open(h, "thead");
-    pfl_html_open(h, "tr");
-    for (; *columns != NULL; columns++) {
-        pfl_html_open(h, "th");
-        pfl_html_attr(h, "scope", "col");
-        pfl_html_text(h, *columns);
-        pfl_html_close(h);
-    }
-    pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_html_open(h, "tbody");
-}
-
-static void end_table(struct pfl_html *h)
-{
-    pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_html_close(h);
-}
-
 static void open_cell(struct pfl_html *h, const char *label)
 {
     pfl_html_open(h, "td");
@@ -216,11 +188,11 @@ static void add_loss_table(const struct pfl_fleet_page *p, uint64_t greatest, st
 {
     static const char *const columns[] = {"Cause", "At", "Count", "Hosts", "Most", "Meaning", NULL};
 
-    begin_table(h, "Losses by cause", columns);
+    pfl_layout_begin_table(h, "Losses by cause", columns);
     for (size_t i = 0; i < PFL_HOST_LOSSES; i++)
         if (p->sums->losses[i].count != 0)
             add_loss(p, i, greatest, h);
-    end_table(h);
+    pfl_layout_end_table(h);
 }
 
 static void add_losses(const struct pfl_fleet_page *p, struct pfl_html *h)
@@ -289,7 +261,7 @@ static void add_certificates(const struct pfl_fleet_page *p, struct pfl_html *h)
     pfl_html_close(h);
     if (p->own_end_s == 0 && p->relay_end_s == 0 && s->ending_len == 0)
         return;
-    begin_table(h, "Certificates", columns);
+    pfl_layout_begin_table(h, "Certificates", columns);
     add_own(p, "yours", p->own_end_s, h);
     add_own(p, "the relay's", p->relay_end_s, h);
     add_own(p, "the relay's revocation list", p->relay != NULL ? p->relay->crl_end_s : 0, h);
@@ -299,7 +271,7 @@ static void add_certificates(const struct pfl_fleet_page *p, struct pfl_html *h)
         pfl_html_close(h);
         add_end(p, s->ending[i].end_s, h);
     }
-    end_table(h);
+    pfl_layout_end_table(h);
 }
 
 /* ---- the page ---- */

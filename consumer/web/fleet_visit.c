@@ -135,12 +135,6 @@ static void answer(struct pfl_web_visit *base)
     pfl_html_fini(&h);
 }
 
-static void on_question_over(struct pfl_web_visit *base)
-{
-    if (base->exchange != NULL)
-        answer(base);
-}
-
 /* ---- hosts ---- */
 
 /* The next ones in turn that are there, from the part's row on. */
@@ -175,8 +169,7 @@ static void ask_hosts(struct pfl_fleet_visit *v)
     if (specs == NULL)
         return;
     p->asked_ms = now_ms;
-    pfl_host_question_open(&v->question, &v->base, specs, choose_hosts(web, p, specs),
-                           on_question_over);
+    pfl_host_question_open(&v->question, &v->base, specs, choose_hosts(web, p, specs), answer);
 }
 
 static void on_relay(struct pfl_web_visit *base)

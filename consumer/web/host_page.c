@@ -54,32 +54,14 @@ static void begin_table(struct pfl_html *h, const char *title, size_t count,
     pfl_html_close(h);
     if (count == 0)
         return;
-    pfl_html_open(h, "div");
-    pfl_html_attr(h, "class", "scroll");
-    pfl_html_attr(h, "tabindex", "0");
-    pfl_html_attr(h, "role", "region");
-    pfl_html_attr(h, "aria-label", title);
-    pfl_html_open(h, "table");
-    pfl_html_open(h, "thead");
-    pfl_html_open(h, "tr");
-    for (; *columns != NULL; columns++) {
-        pfl_html_open(h, "th");
-        pfl_html_attr(h, "scope", "col");
-        pfl_html_text(h, *columns);
-        pfl_html_close(h);
-    }
-    pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_html_open(h, "tbody");
+    pfl_layout_begin_table(h, title, columns);
 }
 
 static void end_table(struct pfl_html *h, size_t count)
 {
     if (count == 0)
         return;
-    pfl_html_close(h); /* tbody, table, div */
-    pfl_html_close(h);
-    pfl_html_close(h);
+    pfl_layout_end_table(h);
     if (count > PFL_HOST_PAGE_MAX_ROWS) {
         pfl_html_open(h, "p");
         pfl_html_attr(h, "class", "count");

@@ -43,7 +43,8 @@ static void on_question_over(void *user)
     q->is_open = false;
     q->visit->web->questions--;
     pfl_host_question_take(q);
-    q->on_over(q->visit);
+    if (q->visit->exchange != NULL)
+        q->on_over(q->visit);
     pfl_web_visit_release(q->visit);
 }
 

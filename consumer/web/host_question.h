@@ -16,7 +16,8 @@ struct pfl_host_question {
 };
 
 /* Takes the specs. Nobody is asked if there are none, without memory, or when too many questions
- * are open; else on_over follows, after which the visit is released. */
+ * are open; else on_over follows if the visit is not answered by then, and the visit is released.
+ */
 void pfl_host_question_open(struct pfl_host_question *self, struct pfl_web_visit *visit,
                             struct pfl_host_spec *specs, size_t specs_len,
                             void (*on_over)(struct pfl_web_visit *visit));

@@ -263,26 +263,18 @@ static void add_head(const struct pfl_hosts_page *p, struct pfl_html *h)
 {
     static const struct {
         const char *name;
-        bool is_number;
         bool is_of_relay;
     } columns[] = {
-        {"Host", false, false},     {"State", false, false},      {"Service", false, false},
-        {"Producers", true, false}, {"Sources", true, false},     {"Sessions", true, false},
-        {"Buffers", true, false},   {"Lost", true, false},        {"Agent", false, true},
-        {"Clock", true, true},      {"Certificate", false, true}, {"Labels", false, true},
+        {"Host", false},     {"State", false},     {"Service", false},    {"#Producers", false},
+        {"#Sources", false}, {"#Sessions", false}, {"#Buffers", false},   {"#Lost", false},
+        {"Agent", true},     {"#Clock", true},     {"Certificate", true}, {"Labels", true},
     };
 
     pfl_html_open(h, "thead");
     pfl_html_open(h, "tr");
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        if (columns[i].is_of_relay && !p->has_relay)
-            continue;
-        pfl_html_open(h, "th");
-        pfl_html_attr(h, "scope", "col");
-        if (columns[i].is_number)
-            pfl_html_attr(h, "class", "n");
-        pfl_html_text(h, columns[i].name);
-        pfl_html_close(h);
+        if (!columns[i].is_of_relay || p->has_relay)
+            pfl_layout_add_column(h, columns[i].name);
     }
     pfl_html_close(h);
     pfl_html_close(h);
@@ -346,19 +338,13 @@ void pfl_hosts_page_write_list(const struct pfl_hosts_page *page, struct pfl_htm
     pfl_html_attr(h, "aria-live", "off");
     add_count(page, h);
     if (page->view->rows_len != 0) {
-        pfl_html_open(h, "div");
-        pfl_html_attr(h, "class", "scroll");
-        pfl_html_attr(h, "tabindex", "0");
-        pfl_html_attr(h, "role", "region");
-        pfl_html_attr(h, "aria-label", "Hosts");
+        pfl_layout_begin_scroll(h, "Hosts");
         pfl_html_open(h, "table");
         add_head(page, h);
         pfl_html_open(h, "tbody");
         for (size_t i = 0; i < page->view->rows_len; i++)
             add_row(page, page->view->rows[i], h);
-        pfl_html_close(h);
-        pfl_html_close(h);
-        pfl_html_close(h);
+        pfl_layout_end_table(h);
     }
     add_pages(page, h);
     pfl_html_close(h);

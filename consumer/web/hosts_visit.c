@@ -79,12 +79,6 @@ static void answer(struct pfl_web_visit *base)
     pfl_html_fini(&h);
 }
 
-static void on_question_over(struct pfl_web_visit *base)
-{
-    if (base->exchange != NULL)
-        answer(base);
-}
-
 /* Of a list of `rows`. */
 static bool is_worth_asking(struct pfl_web *w, const struct pfl_host_row *row, size_t rows)
 {
@@ -112,7 +106,7 @@ static void ask_hosts(struct hosts_visit *v)
         if (is_worth_asking(w, &row, view.rows_len))
             pfl_host_question_set_spec(&row, &specs[len++]);
     }
-    pfl_host_question_open(&v->question, &v->base, specs, len, on_question_over);
+    pfl_host_question_open(&v->question, &v->base, specs, len, answer);
 }
 
 static void on_relay(struct pfl_web_visit *base)

@@ -100,6 +100,60 @@ void pfl_layout_add_submit(struct pfl_html *h, const char *text)
     pfl_html_close(h);
 }
 
+void pfl_layout_begin_scroll(struct pfl_html *h, const char *label)
+{
+    pfl_html_open(h, "div");
+    pfl_html_attr(h, "class", "scroll");
+    pfl_html_attr(h, "tabindex", "0");
+    pfl_html_attr(h, "role", "region");
+    pfl_html_attr(h, "aria-label", label);
+}
+
+void pfl_layout_add_column(struct pfl_html *h, const char *column)
+{
+    bool is_number = *column == '#';
+
+    pfl_html_open(h, "th");
+    pfl_html_attr(h, "scope", "col");
+    if (is_number)
+        pfl_html_attr(h, "class", "n");
+    pfl_html_text(h, column + is_number);
+    pfl_html_close(h);
+}
+
+void pfl_layout_begin_table(struct pfl_html *h, const char *label, const char *const *columns)
+{
+    pfl_layout_begin_scroll(h, label);
+    pfl_html_open(h, "table");
+    pfl_html_open(h, "thead");
+    pfl_html_open(h, "tr");
+    for (; *columns != NULL; columns++)
+        pfl_layout_add_column(h, *columns);
+    pfl_html_close(h);
+    pfl_html_close(h);
+    pfl_html_open(h, "tbody");
+}
+
+void pfl_layout_end_table(struct pfl_html *h)
+{
+    pfl_html_close(h); /* tbody, table, div */
+    pfl_html_close(h);
+    pfl_html_close(h);
+}
+
+void pfl_layout_add_key(struct pfl_html *h, const char *const *pairs)
+{
+    pfl_html_open(h, "span");
+    pfl_html_attr(h, "class", "key");
+    for (; *pairs != NULL; pairs += 2) {
+        pfl_html_open(h, "span");
+        pfl_html_attrf(h, "class", "swatch %s", pairs[0]);
+        pfl_html_close(h);
+        pfl_html_textf(h, " %s ", pairs[1]);
+    }
+    pfl_html_close(h);
+}
+
 static void add_header(const struct pfl_layout *l, struct pfl_html *h)
 {
     pfl_html_open(h, "a");

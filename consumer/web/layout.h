@@ -37,6 +37,15 @@ void pfl_layout_add_command(const struct pfl_layout *layout, struct pfl_html *h)
 #define pfl_layout_form(layout, h, path) pfl_layout_open_form((layout), (h), "" path "")
 /* A button that submits the form. */
 void pfl_layout_add_submit(struct pfl_html *h, const char *text);
+/* A table's frame, which is scrolled where the window is narrow, and its row of columns, which end
+ * with NULL; those of numbers begin with #. Rows follow. `label` names it for a screen reader. */
+void pfl_layout_begin_table(struct pfl_html *h, const char *label, const char *const *columns);
+void pfl_layout_end_table(struct pfl_html *h);
+/* Its parts, for a table whose columns depend on what it shows. */
+void pfl_layout_begin_scroll(struct pfl_html *h, const char *label);
+void pfl_layout_add_column(struct pfl_html *h, const char *column);
+/* Colours and what they mean: pairs of a class and words, which end with NULL. */
+void pfl_layout_add_key(struct pfl_html *h, const char *const *pairs);
 /* A page that says why there is none. */
 void pfl_layout_refusal(unsigned status, const char *why, struct pfl_html *h);
 /* The page behind the one-time link, which leads to the others. */

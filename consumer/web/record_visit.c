@@ -246,12 +246,6 @@ static void start(struct record_visit *v)
 
 /* ---- the check ---- */
 
-static void on_question_over(struct pfl_web_visit *base)
-{
-    if (base->exchange != NULL)
-        answer(base);
-}
-
 static void check(struct record_visit *v)
 {
     struct pfl_record_hosts hosts;
@@ -262,7 +256,7 @@ static void check(struct record_visit *v)
         specs != NULL) {
         len = hosts.found < PFL_RECORD_FINDINGS_MAX_HOSTS ? hosts.found
                                                           : PFL_RECORD_FINDINGS_MAX_HOSTS;
-        pfl_host_question_open(&v->question, &v->base, specs, len, on_question_over);
+        pfl_host_question_open(&v->question, &v->base, specs, len, answer);
     }
     if (v->question.is_open)
         pfl_web_visit_set_timer(&v->base,

@@ -193,39 +193,6 @@ static void add_host(const host_t *host, struct pfl_html *h)
     pfl_html_close(h);
 }
 
-/* Columns of numbers begin with #. */
-static void begin_table(struct pfl_html *h, const char *title, const char *const *columns)
-{
-    pfl_html_open(h, "div");
-    pfl_html_attr(h, "class", "scroll");
-    pfl_html_attr(h, "tabindex", "0");
-    pfl_html_attr(h, "role", "region");
-    pfl_html_attr(h, "aria-label", title);
-    pfl_html_open(h, "table");
-    pfl_html_open(h, "thead");
-    pfl_html_open(h, "tr");
-    for (; *columns != NULL; columns++) {
-        bool is_number = **columns == '#';
-
-        pfl_html_open(h, "th");
-        if (is_number)
-            pfl_html_attr(h, "class", "n");
-        pfl_html_attr(h, "scope", "col");
-        pfl_html_text(h, *columns + is_number);
-        pfl_html_close(h);
-    }
-    pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_html_open(h, "tbody");
-}
-
-static void end_table(struct pfl_html *h)
-{
-    pfl_html_close(h); /* tbody, table, div */
-    pfl_html_close(h);
-    pfl_html_close(h);
-}
-
 static size_t add_hosts_of(const view_t *v, bool is_wanted, size_t room, struct pfl_html *h)
 {
     size_t shown = 0;
@@ -245,10 +212,10 @@ static void add_hosts(const view_t *v, struct pfl_html *h)
                                           "#Losses", "#Clock", NULL};
     size_t shown;
 
-    begin_table(h, "Hosts of the recording", columns);
+    pfl_layout_begin_table(h, "Hosts of the recording", columns);
     shown = add_hosts_of(v, true, PFL_RECORDING_PAGE_MAX_ROWS, h);
     shown += add_hosts_of(v, false, PFL_RECORDING_PAGE_MAX_ROWS - shown, h);
-    end_table(h);
+    pfl_layout_end_table(h);
     if (shown == v->hosts_len)
         return;
     pfl_html_open(h, "p");
@@ -410,8 +377,8 @@ void pfl_recording_page_write_list(const struct pfl_recording_view *views, size_
     if (len == 0)
         return;
     pfl_html_leaf(h, "h2", "Recordings of this page");
-    begin_table(h, "Recordings of this page", columns);
+    pfl_layout_begin_table(h, "Recordings of this page", columns);
     for (size_t i = 0; i < len; i++)
         add_row(&views[i], h);
-    end_table(h);
+    pfl_layout_end_table(h);
 }

@@ -80,34 +80,12 @@ static void add_table(const struct pfl_running_page *p, const struct pfl_layout 
                       struct pfl_html *h)
 {
     static const char *const columns[] = {"Session",  "State", "Hosts", "Since",
-                                          "#Buffers", "#User", "Copy"};
+                                          "#Buffers", "#User", "Copy",  NULL};
 
-    pfl_html_open(h, "div");
-    pfl_html_attr(h, "class", "scroll");
-    pfl_html_attr(h, "tabindex", "0");
-    pfl_html_attr(h, "role", "region");
-    pfl_html_attr(h, "aria-label", "Sessions");
-    pfl_html_open(h, "table");
-    pfl_html_open(h, "thead");
-    pfl_html_open(h, "tr");
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        bool is_number = columns[i][0] == '#';
-
-        pfl_html_open(h, "th");
-        if (is_number)
-            pfl_html_attr(h, "class", "n");
-        pfl_html_attr(h, "scope", "col");
-        pfl_html_text(h, columns[i] + is_number);
-        pfl_html_close(h);
-    }
-    pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_html_open(h, "tbody");
+    pfl_layout_begin_table(h, "Sessions", columns);
     for (size_t i = 0; i < p->rows->len; i++)
         add_row(&p->rows->rows[i], p->now_s, layout, h);
-    pfl_html_close(h); /* tbody, table, div */
-    pfl_html_close(h);
-    pfl_html_close(h);
+    pfl_layout_end_table(h);
 }
 
 void pfl_running_page_write(const struct pfl_running_page *page, const struct pfl_layout *layout,

@@ -171,12 +171,6 @@ static void answer(struct pfl_web_visit *base)
         show(v);
 }
 
-static void on_question_over(struct pfl_web_visit *base)
-{
-    if (base->exchange != NULL)
-        answer(base);
-}
-
 static void on_relay(struct pfl_web_visit *base)
 {
     struct running_visit *v = visit_of(base);
@@ -190,7 +184,7 @@ static void on_relay(struct pfl_web_visit *base)
         if (len < PFL_RUNNING_VISIT_MAX_HOSTS && (!row.has_relay || row.relay.is_connected))
             pfl_host_question_set_spec(&row, &specs[len++]);
     }
-    pfl_host_question_open(&v->question, base, specs, len, on_question_over);
+    pfl_host_question_open(&v->question, base, specs, len, answer);
     if (v->question.is_open)
         pfl_web_visit_set_timer(base,
                                 pfl_web_get_conf(base->web)->timeout_ms + PFL_WEB_PATIENCE_MS);

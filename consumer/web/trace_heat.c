@@ -248,7 +248,7 @@ static void add_row(struct pfl_html *h, const struct pfl_trace_selection *f,
 
 static void add_head(struct pfl_html *h, const struct pfl_trace_selection *f)
 {
-    static const char *const columns[] = {"Covered", "Size", "Losses"};
+    static const char *const columns[] = {"#Covered", "#Size", "#Losses", "Notes"};
     char from[32];
     char to[32];
 
@@ -256,7 +256,7 @@ static void add_head(struct pfl_html *h, const struct pfl_trace_selection *f)
     write_time(f, PFL_TRACE_HEAT_CELLS, to, sizeof(to));
     pfl_html_open(h, "thead");
     pfl_html_open(h, "tr");
-    pfl_html_open(h, "th");
+    pfl_html_open(h, "th"); /* a label's name may begin with # */
     pfl_html_attr(h, "scope", "col");
     pfl_html_text(h, f->group[0] != '\0' ? f->group : "Host");
     pfl_html_close(h);
@@ -264,57 +264,30 @@ static void add_head(struct pfl_html *h, const struct pfl_trace_selection *f)
     pfl_html_attr(h, "scope", "col");
     pfl_html_textf(h, "%s to %s", from, to);
     pfl_html_close(h);
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        pfl_html_open(h, "th");
-        pfl_html_attr(h, "scope", "col");
-        pfl_html_attr(h, "class", "n");
-        pfl_html_text(h, columns[i]);
-        pfl_html_close(h);
-    }
-    pfl_html_open(h, "th");
-    pfl_html_attr(h, "scope", "col");
-    pfl_html_text(h, "Notes");
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+        pfl_layout_add_column(h, columns[i]);
     pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_html_close(h);
-}
-
-static void add_key(struct pfl_html *h)
-{
-    static const char *const kinds[] = {"level1", "level4", "lossy", "gap"};
-    static const char *const words[] = {"few traces", "many", "with losses", "gap"};
-
-    pfl_html_open(h, "p");
-    pfl_html_attr(h, "class", "key");
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        pfl_html_open(h, "span");
-        pfl_html_attrf(h, "class", "swatch %s", kinds[i]);
-        pfl_html_close(h);
-        pfl_html_textf(h, " %s ", words[i]);
-    }
     pfl_html_close(h);
 }
 
 void pfl_trace_heat_write(const struct pfl_trace_selection *filter,
                           const Perfleet__CollectorReply *reply, struct pfl_html *h)
 {
+    static const char *const key[] = {"level1",      "few traces", "level4", "many", "lossy",
+                                      "with losses", "gap",        "gap",    NULL};
     uint64_t largest = find_largest(reply);
 
     if (reply->n_sum == 0)
         return;
-    pfl_html_open(h, "div");
-    pfl_html_attr(h, "class", "scroll");
-    pfl_html_attr(h, "tabindex", "0");
-    pfl_html_attr(h, "role", "region");
-    pfl_html_attr(h, "aria-label", "Traces by host and time");
+    pfl_layout_begin_scroll(h, "Traces by host and time");
     pfl_html_open(h, "table");
     pfl_html_attr(h, "class", "heatmap");
     add_head(h, filter);
     pfl_html_open(h, "tbody");
     for (size_t i = 0; i < reply->n_sum && i < PFL_TRACE_HEAT_ROWS; i++)
         add_row(h, filter, reply->sum[i], largest);
+    pfl_layout_end_table(h);
+    pfl_html_open(h, "p");
+    pfl_layout_add_key(h, key);
     pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_html_close(h);
-    add_key(h);
 }

@@ -124,26 +124,12 @@ static void add_block(const struct scale *s, const struct pfl_trace_row *row, st
     pfl_html_close(h);
 }
 
-/* Colours are not all that tells them apart: notes in the table say the same. */
-static void add_key(struct pfl_html *h)
-{
-    static const char *const kinds[] = {"whole", "pinned", "lossy", "gap"};
-    static const char *const words[] = {"whole", "pinned", "with losses", "missing"};
-
-    pfl_html_open(h, "span");
-    pfl_html_attr(h, "class", "key");
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        pfl_html_open(h, "span");
-        pfl_html_attrf(h, "class", "swatch %s", kinds[i]);
-        pfl_html_close(h);
-        pfl_html_textf(h, " %s ", words[i]);
-    }
-    pfl_html_close(h);
-}
-
 void pfl_trace_rows_write_bar(const struct pfl_trace_rows *self, uint64_t now_unix_ns,
                               struct pfl_html *h)
 {
+    /* Colours are not all that tells them apart: notes in the table say the same. */
+    static const char *const key[] = {"whole",       "whole", "pinned",  "pinned", "lossy",
+                                      "with losses", "gap",   "missing", NULL};
     struct scale s = measure(self, now_unix_ns);
     char from[32];
     char to[32];
@@ -164,7 +150,7 @@ void pfl_trace_rows_write_bar(const struct pfl_trace_rows *self, uint64_t now_un
     pfl_html_close(h);
     pfl_html_open(h, "figcaption");
     pfl_html_leaf(h, "span", from);
-    add_key(h);
+    pfl_layout_add_key(h, key);
     pfl_html_leaf(h, "span", to);
     pfl_html_close(h);
     pfl_html_close(h);
@@ -279,24 +265,16 @@ static void add_columns(bool is_choice, struct pfl_html *h)
 {
     static const struct {
         const char *name;
-        bool is_number;
         bool is_of_choice;
-    } columns[] = {{"Choose", false, true}, {"Begin", false, false}, {"Host", false, true},
-                   {"Length", true, false}, {"Order", false, false}, {"Number", true, false},
-                   {"Size", true, false},   {"Notes", false, false}, {"Pin", false, true},
-                   {"Id", false, false}};
+    } columns[] = {{"Choose", true}, {"Begin", false},   {"Host", true},   {"#Length", false},
+                   {"Order", false}, {"#Number", false}, {"#Size", false}, {"Notes", false},
+                   {"Pin", true},    {"Id", false}};
 
     pfl_html_open(h, "thead");
     pfl_html_open(h, "tr");
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        if (columns[i].is_of_choice && !is_choice)
-            continue;
-        pfl_html_open(h, "th");
-        pfl_html_attr(h, "scope", "col");
-        if (columns[i].is_number)
-            pfl_html_attr(h, "class", "n");
-        pfl_html_text(h, columns[i].name);
-        pfl_html_close(h);
+        if (!columns[i].is_of_choice || is_choice)
+            pfl_layout_add_column(h, columns[i].name);
     }
     pfl_html_close(h);
     pfl_html_close(h);
@@ -304,19 +282,13 @@ static void add_columns(bool is_choice, struct pfl_html *h)
 
 static void write_table(const struct pfl_trace_rows *r, bool is_choice, struct pfl_html *h)
 {
-    pfl_html_open(h, "div");
-    pfl_html_attr(h, "class", "scroll");
-    pfl_html_attr(h, "tabindex", "0");
-    pfl_html_attr(h, "role", "region");
-    pfl_html_attr(h, "aria-label", "Traces");
+    pfl_layout_begin_scroll(h, "Traces");
     pfl_html_open(h, "table");
     add_columns(is_choice, h);
     pfl_html_open(h, "tbody");
     for (size_t i = 0; i < r->len; i++)
         add_row(&r->rows[i], is_choice, h);
-    pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_html_close(h);
+    pfl_layout_end_table(h);
 }
 
 void pfl_trace_rows_write_table(const struct pfl_trace_rows *self, struct pfl_html *h)

@@ -145,10 +145,11 @@ static void map_has_blocks_and_the_same_in_words(void **state)
         "<td data-label=\"Covered\" class=\"n\">4 %</td>\n<td data-label=\"Size\" class=\"n\">1.0 "
         "KiB</td>\n<td data-label=\"Losses\" class=\"n\">3</td>\n<td data-label=\"Notes\">gaps "
         "08:03:00–08:04:00; losses 08:02:00–08:03:00; none 08:04:00–09:35:00; </td>\n</tr>\n"
-        "</tbody>\n</table>\n</div>\n<p class=\"key\"><span class=\"swatch level1\"></span>\n few "
+        "</tbody>\n</table>\n</div>\n<p><span class=\"key\"><span class=\"swatch "
+        "level1\"></span>\n few "
         "traces <span class=\"swatch level4\"></span>\n many <span class=\"swatch "
         "lossy\"></span>\n "
-        "with losses <span class=\"swatch gap\"></span>\n gap </p>\n</main>\n");
+        "with losses <span class=\"swatch gap\"></span>\n gap </span>\n</p>\n</main>\n");
 }
 
 static void cells_out_of_range_and_many_ranges_are_bounded(void **state)
