@@ -186,8 +186,8 @@ static void print_socket(const struct pfl_args *args)
         puts("");
     json_decref(object);
     if (!args->is_json)
-        printf("Whom the proxy lets through to %s has the rights of this certificate: the pages "
-               "are at %s/\n",
+        printf("Everyone whom the proxy lets through to %s has the rights of this certificate. "
+               "The pages are at %s/\n",
                p->socket, p->origin);
     if (fflush(stdout) != 0)
         pfl_cmd_error("standard output cannot be written to");

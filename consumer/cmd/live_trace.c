@@ -66,8 +66,8 @@ bool pfl_live_trace_is_usable(const struct pfl_args *args)
     const struct pfl_live_args *live = &args->live;
 
     if (!live->is_wanted && has_any(args)) {
-        pfl_cmd_error("--host, --select, --session, --every, --max-time and --max-host-mib are for "
-                      "--live: give it, too");
+        pfl_cmd_error("--host, --select, --session, --every, --max-time and --max-host-mib need "
+                      "--live");
         return false;
     }
     if (!live->is_wanted)

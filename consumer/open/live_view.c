@@ -168,7 +168,7 @@ const char *pfl_live_view_end_str(enum pfl_live_view_end end)
     static const char *const words[] = {
         [PFL_LIVE_VIEW_RUNS] = "",
         [PFL_LIVE_VIEW_TAB_CLOSED] = "the UI's tab was closed",
-        [PFL_LIVE_VIEW_PAGE_GONE] = "the page that hands over was closed",
+        [PFL_LIVE_VIEW_PAGE_GONE] = "the page of perfleet open was closed",
         [PFL_LIVE_VIEW_TIME_OVER] = "the time is over (--max-time)",
         [PFL_LIVE_VIEW_NEVER_SEEN] = "no browser opened it in time (--serve-for)",
     };

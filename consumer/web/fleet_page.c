@@ -20,18 +20,28 @@ static const struct {
     const char *where;
     const char *what;
 } losses[PFL_HOST_LOSSES] = {
-    [PFL_HOST_LOSS_WRITER_DROPPED] = {"writer_dropped", "producer",
-                                      "shared memory was full: a larger shmem_size_hint_kb"},
-    [PFL_HOST_LOSS_MALFORMED] = {"malformed", "producer", "a broken or hostile producer"},
-    [PFL_HOST_LOSS_NO_BUFFER] = {"no_buffer", "service", "normal when sessions end"},
-    [PFL_HOST_LOSS_PATCH_WITHOUT_BUFFER] = {"patch_without_buffer", "service",
-                                            "normal when sessions end"},
-    [PFL_HOST_LOSS_NOT_COMMITTED] = {"not_committed", "service", "normal after a scrape"},
-    [PFL_HOST_LOSS_INVALID_PACKET] = {"invalid_packet", "service", "a broken or hostile producer"},
+    [PFL_HOST_LOSS_WRITER_DROPPED] =
+        {"writer_dropped", "producer",
+         "The producer's shared memory was full: set a larger shmem_size_hint_kb."},
+    [PFL_HOST_LOSS_MALFORMED] = {"malformed", "producer",
+                                 "A chunk breaks the format: a producer is broken or hostile."},
+    [PFL_HOST_LOSS_NO_BUFFER] = {"no_buffer", "service",
+                                 "A chunk is for a freed buffer: normal when sessions end."},
+    [PFL_HOST_LOSS_PATCH_WITHOUT_BUFFER] =
+        {"patch_without_buffer", "service",
+         "A patch is for a freed buffer: normal when sessions end."},
+    [PFL_HOST_LOSS_NOT_COMMITTED] = {"not_committed", "service",
+                                     "A commit does not match its chunk: normal after a scrape."},
+    [PFL_HOST_LOSS_INVALID_PACKET] = {"invalid_packet", "service",
+                                      "A packet is malformed: a producer is broken or hostile."},
     [PFL_HOST_LOSS_OVERWRITTEN] = {"overwritten", "buffer",
-                                   "expected in a flight recorder; else a larger buffer"},
-    [PFL_HOST_LOSS_DISCARDED] = {"discarded", "buffer", "a full discard buffer: a larger one"},
-    [PFL_HOST_LOSS_PATCH_FAILED] = {"patch_failed", "buffer", "as overwritten"},
+                                   "A full ring buffer overwrote its oldest data: normal in a "
+                                   "flight recorder; else set a larger buffer."},
+    [PFL_HOST_LOSS_DISCARDED] = {"discarded", "buffer",
+                                 "A buffer with fill policy DISCARD was full: set a larger one."},
+    [PFL_HOST_LOSS_PATCH_FAILED] =
+        {"patch_failed", "buffer",
+         "A patch came after its chunk was overwritten or read: as for overwritten."},
 };
 
 /* ---- small parts ---- */
@@ -147,7 +157,7 @@ static void add_relay(const struct pfl_fleet_page *p, struct pfl_html *h)
         pfl_html_leaf_of(h, "p", "bad", p->relay_why);
     if (p->relay == NULL) {
         if (p->relay_why[0] == '\0')
-            pfl_html_leaf_of(h, "p", "count", "It was not asked yet.");
+            pfl_html_leaf_of(h, "p", "count", "The relay was not asked yet.");
         return;
     }
     add_relay_facts(p->relay, h);
@@ -164,7 +174,7 @@ static void add_loss(const struct pfl_fleet_page *p, size_t cause, uint64_t grea
     open_head_cell(h);
     pfl_html_text(h, losses[cause].cause);
     pfl_html_close(h);
-    open_cell(h, "At");
+    open_cell(h, "Lost in");
     pfl_html_text(h, losses[cause].where);
     pfl_html_close(h);
     open_cell(h, "Count");
@@ -186,7 +196,8 @@ static void add_loss(const struct pfl_fleet_page *p, size_t cause, uint64_t grea
 
 static void add_loss_table(const struct pfl_fleet_page *p, uint64_t greatest, struct pfl_html *h)
 {
-    static const char *const columns[] = {"Cause", "At", "Count", "Hosts", "Most", "Meaning", NULL};
+    static const char *const columns[] = {"Cause", "Lost in", "Count", "Hosts",
+                                          "Most",  "Meaning", NULL};
 
     pfl_layout_begin_table(h, "Losses by cause", columns);
     for (size_t i = 0; i < PFL_HOST_LOSSES; i++)
@@ -213,7 +224,7 @@ static void add_losses(const struct pfl_fleet_page *p, struct pfl_html *h)
     if (greatest != 0)
         add_loss_table(p, greatest, h);
     else if (p->sums->asked != 0)
-        pfl_html_leaf(h, "p", "Nothing was lost there.");
+        pfl_html_leaf(h, "p", "Nothing was lost on these hosts.");
 }
 
 /* ---- certificates ---- */
@@ -253,10 +264,10 @@ static void add_certificates(const struct pfl_fleet_page *p, struct pfl_html *h)
     pfl_html_leaf(h, "h2", "Certificates");
     pfl_html_open(h, "p");
     pfl_html_attr(h, "class", "count");
-    pfl_html_textf(h, "%zu of %zu hosts have one that ends within %d days", s->endings,
+    pfl_html_textf(h, "%zu of %zu hosts have a certificate that ends within %d days", s->endings,
                    s->hosts - s->undated, PFL_FLEET_SUMS_END_S / DAY_S);
     if (s->undated != 0)
-        pfl_html_textf(h, "; of %zu it is not known", s->undated);
+        pfl_html_textf(h, "; for %zu the end is not known", s->undated);
     pfl_html_text(h, s->endings > s->ending_len ? "; below are the first." : ".");
     pfl_html_close(h);
     if (p->own_end_s == 0 && p->relay_end_s == 0 && s->ending_len == 0)

@@ -23,7 +23,7 @@ struct pfl_fleet_ending {
 struct pfl_fleet_sums {
     size_t hosts;
     size_t up;      /* connected, or they answer */
-    size_t asked;   /* whose service said its figures since the pages began */
+    size_t asked;   /* whose service sent its figures since the pages began */
     size_t endings; /* certificates that end soon, or have ended */
     size_t undated; /* whose certificate's end is not known */
     struct pfl_fleet_loss losses[PFL_HOST_LOSSES];

@@ -279,7 +279,7 @@ static void add_live(const struct pfl_host_page *p, const state_t *state, struct
     line = *p->live;
     pfl_command_line_option(&line, "--session", name);
     pfl_html_open(h, "p");
-    pfl_html_text(h, "Live in a tab of the Perfetto UI, at a cost that its page says: ");
+    pfl_html_text(h, "To see it live in a tab of the Perfetto UI: ");
     pfl_html_leaf(h, "code", line.text);
     pfl_html_close(h);
 }

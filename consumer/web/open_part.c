@@ -167,7 +167,7 @@ static void close_part(struct pfl_web_part *base)
     struct open_part *p = PFL_CONTAINER_OF(base, struct open_part, base);
 
     p->is_closing = true;
-    give_up_waiting(p, "The pages end.");
+    give_up_waiting(p, "perfleet ui ends.");
     if (p->port != NULL) {
         pfl_hand_over_port_close(p->port);
         return;

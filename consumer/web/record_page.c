@@ -84,7 +84,7 @@ static void add_preset(struct pfl_html *h, const struct pfl_preset *preset, cons
 
 static void add_select(const struct pfl_record_page *p, const char *why, struct pfl_html *h)
 {
-    begin_field(h, "select", "Hosts: a selector, as of --select; * is all");
+    begin_field(h, "select", "Hosts: a selector, as for --select; * means all");
     add_input(h, "select", p->form->select, "role=web,zone!=b");
     pfl_html_attr(h, "required", "required");
     mark(h, "select", why);
@@ -286,7 +286,7 @@ void pfl_record_page_write(const struct pfl_record_page *page, const struct pfl_
         pfl_html_open(h, "p");
         pfl_html_attr(h, "class", "banner");
         pfl_html_attr(h, "role", "alert");
-        pfl_html_textf(h, "It did not start: %s", page->why);
+        pfl_html_textf(h, "The recording did not start: %s", page->why);
         pfl_html_close(h);
     }
     add_form(page, layout, h);

@@ -145,7 +145,7 @@ static void on_gone(struct pfl_web_visit *base, bool is_whole)
 
 static void answer(struct pfl_web_visit *base)
 {
-    pfl_web_visit_refuse(base, 503, "The pages end.");
+    pfl_web_visit_refuse(base, 503, "perfleet ui ends.");
 }
 
 static void free_watch(struct pfl_web_visit *base)

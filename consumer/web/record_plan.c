@@ -61,7 +61,7 @@ static void judge_hosts(struct pfl_record_hosts *hosts, const char *select)
                        "all %zu hosts that match left the relay more than %u s ago", hosts->left,
                        PFL_INVENTORY_LEFT_S);
     else if (hosts->found == 0)
-        (void)snprintf(hosts->why, sizeof(hosts->why), "none of the %zu hosts is meant by %s",
+        (void)snprintf(hosts->why, sizeof(hosts->why), "none of the %zu hosts matches %s",
                        hosts->all, pfl_log_quote_str(select));
 }
 
@@ -77,7 +77,7 @@ int pfl_record_hosts_choose(const struct pfl_host_rows *rows, const char *select
     if (ret_specs != NULL)
         *ret_specs = NULL;
     if (select[strspn(select, " ")] == '\0') {
-        (void)snprintf(h->why, sizeof(h->why), "which of the %zu hosts? * is all", len);
+        (void)snprintf(h->why, sizeof(h->why), "choose hosts: * means all %zu", len);
         return 0;
     }
     if (pfl_selection_check(select, h->why, sizeof(h->why)) != 0)
@@ -127,7 +127,7 @@ static bool find_text(struct pfl_record_plan *p, const struct pfl_record_form *f
     const char *why = "";
 
     if (form->preset[0] != '\0' && has_config)
-        why = "a preset and a config are given: choose \"the config below\", or empty it";
+        why = "a preset and a config are given: choose \"the config below\", or empty the config";
     else if (form->preset[0] == '\0' && !has_config)
         why = "choose a preset, or give a config";
     else if (form->preset[0] != '\0' && preset == NULL)
@@ -203,11 +203,11 @@ const char *pfl_record_plan_get_note(const struct pfl_record_plan *self, size_t 
         const char *text;
     } all[] = {
         {self->info.duration_ms == 0, "It records until you stop it."},
-        {self->is_streamed, "It is read into the file while it records."},
+        {self->is_streamed, "The buffers are read into the file during the recording."},
         {is_long && !self->is_streamed && self->info.has_discard,
-         "It is read at the end: the hosts' buffers keep the first part of it."},
+         "The buffers are read at the end: they keep the first part of the recording."},
         {is_long && !self->is_streamed && !self->info.has_discard,
-         "It is read at the end: the hosts' buffers keep the last part of it."},
+         "The buffers are read at the end: they keep the last part of the recording."},
         {self->info.was_compressed,
          "The config's compression is left out: packets are merged one by one."},
         {self->info.loses_interned,

@@ -104,7 +104,7 @@ static void add_away(const view_t *v, struct pfl_html *h)
                    pfl_layout_age((double)v->longest_away_ms / 1e3, age, sizeof(age)));
     pfl_html_text(h,
                   v->is_waited_for
-                      ? "Nothing else is left to do: it is waited for; Stop continues without."
+                      ? "Only this is waited for; Stop ends the recording without it."
                       : "The recording continues, and takes what the host kept when it is back.");
     pfl_html_close(h);
 }

@@ -173,7 +173,7 @@ static void send_more(struct pfl_web_visit *base)
 
 static void answer_late(struct pfl_web_visit *base)
 {
-    pfl_web_visit_refuse(base, 503, "The pages end.");
+    pfl_web_visit_refuse(base, 503, "perfleet ui ends.");
 }
 
 static void free_download(struct pfl_web_visit *base)

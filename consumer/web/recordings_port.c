@@ -274,10 +274,11 @@ static void say_why(struct entry *e)
     const char *why = pfl_recording_get_why(e->recording);
 
     if (e->is_too_large)
-        (void)snprintf(e->why, sizeof(e->why),
-                       "the trace reached the %.1f MB that a page's may have, and has what came "
-                       "until then: take smaller buffers, fewer hosts, or the command below",
-                       (double)e->owner->conf.file_max_bytes / 1e6);
+        (void)snprintf(
+            e->why, sizeof(e->why),
+            "the trace reached the limit of %.1f MB for the page, and has the data until "
+            "then: choose smaller buffers, fewer hosts, or the command below",
+            (double)e->owner->conf.file_max_bytes / 1e6);
     else if (pfl_recording_has_file_failed(e->recording))
         (void)snprintf(e->why, sizeof(e->why),
                        "the trace cannot be written in %s: make room there, or start perfleet "

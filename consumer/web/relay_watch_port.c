@@ -40,12 +40,12 @@ static void note(struct pfl_relay_watch *w, const struct pfl_relay_facts *facts,
 static const char *get_reason(int err, unsigned status)
 {
     if (err != 0)
-        return "The relay did not say its figures: the connection was lost, or memory is short.";
+        return "The relay did not send its figures: the connection was lost, or memory is short.";
     if (status == 404)
-        return "The relay is older than this program, and does not say its figures: upgrade it.";
+        return "The relay is older than this program, and does not send its figures: upgrade it.";
     if (status == 403)
-        return "The relay's policy has no rule for you, so it does not say its figures.";
-    return "The relay did not say its figures; its log has the reason.";
+        return "The relay's policy has no rule for you, so it does not send its figures.";
+    return "The relay did not send its figures; its log has the reason.";
 }
 
 static void on_facts(void *user, int err, unsigned status, struct pfl_span body)

@@ -233,7 +233,7 @@ void pfl_running_visit_copy(struct pfl_web *web, struct pfl_http_exchange *excha
     const char *session = pfl_form_get(request->body, "session");
 
     if (session[0] == '\0' || strlen(session) >= PFL_RUNNING_ROWS_NAME_BYTES)
-        pfl_web_refuse(web, exchange, 400, "Which session?");
+        pfl_web_refuse(web, exchange, 400, "Give the name of a session.");
     else
         open_visit(web, exchange, request, session);
 }

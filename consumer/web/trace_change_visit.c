@@ -231,7 +231,7 @@ static const char *judge(struct change_visit *v, const struct pfl_form *form)
         !pfl_duration_parse_age(pfl_form_get(form, "keep"), &v->keep_ms))
         return "Not pinned: keep for a time such as 30d or 12h.";
     return pfl_web_get_conf(v->base.web)->conn.tunnel == NULL
-               ? "Traces are a collector's, which is reached through a relay."
+               ? "Traces come from a collector, which needs a relay."
                : "";
 }
 

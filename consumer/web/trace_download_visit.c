@@ -80,7 +80,7 @@ static void refuse(struct download *d)
     while (d->said_len != 0 && d->said[d->said_len - 1] == '\n')
         d->said_len--;
     d->said[d->said_len] = '\0';
-    (void)snprintf(why, sizeof(why), "There is no file: %s",
+    (void)snprintf(why, sizeof(why), "The download failed: %s",
                    d->said_len != 0 ? d->said : "perfleet traces get failed.");
     pfl_web_visit_refuse(&d->base, 502, why);
 }
@@ -292,8 +292,7 @@ void pfl_trace_download_visit_open(struct pfl_web *web, struct pfl_http_exchange
     struct download *d = downloads < PFL_TRACE_DOWNLOAD_MAX ? pfl_mem_zalloc(sizeof(*d)) : NULL;
 
     if (d == NULL) {
-        pfl_web_refuse(web, exchange, 503,
-                       "There are several downloads under way: wait until one has ended.");
+        pfl_web_refuse(web, exchange, 503, "Too many downloads are running: wait until one ends.");
         return;
     }
     pfl_web_visit_init(&d->base, web, exchange, request, &ops);

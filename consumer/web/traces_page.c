@@ -64,7 +64,7 @@ static void add_buttons(const struct pfl_layout *layout, struct pfl_html *h)
 {
     pfl_html_open(h, "p");
     pfl_html_attr(h, "class", "actions");
-    pfl_html_leaf(h, "span", "With those that are chosen: ");
+    pfl_html_leaf(h, "span", "With the chosen traces: ");
     if (!layout->is_remote)
         add_button(h, PFL_TRACES_OPEN, "Open as one");
     add_button(h, PFL_TRACES_DOWNLOAD, "Download as one");
@@ -136,7 +136,7 @@ void pfl_traces_page_end(const struct pfl_trace_selection *filter,
     if (why[0] != '\0')
         pfl_html_leaf_of(h, "p", "bad", why);
     else if (map != NULL && map->n_sum == 0)
-        pfl_html_leaf(h, "p", "Nothing at that time.");
+        pfl_html_leaf(h, "p", "No traces at that time.");
     else if (map != NULL)
         pfl_trace_heat_write(filter, map, h);
     pfl_layout_end(layout, h);

@@ -202,7 +202,7 @@ static void ask_collector(struct traces_visit *v)
                                                  .user = v};
 
     if (call.tunnel == NULL) {
-        answer_without(v, "Traces are a collector's, which is reached through a relay: start "
+        answer_without(v, "Traces come from a collector, which needs a relay: start "
                           "perfleet ui with --relay.");
         return;
     }

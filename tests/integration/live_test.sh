@@ -159,7 +159,7 @@ check "no folder is left then" no_folder
 serve
 ask "have=0&tab=open&hold=0" >"$WORK/now"
 ends "a page that asks no more ends it" 0
-check "and that is said" said "the page that hands over was closed"
+check "and that is said" said "the page of perfleet open was closed"
 serve --max-time 1s
 ask "have=0&tab=open&hold=0" >"$WORK/now"
 check "time ends it" says "the time is over" ask "have=1&tab=open&hold=0"
@@ -222,7 +222,7 @@ if command -v chromium >/dev/null; then
     check "the host is killed: the page says so" wait_for 60 grep -q '^The last copy failed: ' "$WORK/seen.log"
     echo page >&5
     ends "a page that is closed ends it" 0
-    check "with those words" said "the page that hands over was closed"
+    check "with those words" said "the page of perfleet open was closed"
     echo end >&5
 else
     skip "a real browser shows the live view" "no chromium"
@@ -230,7 +230,7 @@ fi
 
 # ---- mistakes
 check "a file beside it" fails $USAGE 'leave out "a.pftrace"' --live a.pftrace "${HERE[@]}"
-check "its options without it" fails $USAGE 'are for --live: give it, too' a --session flight
+check "its options without it" fails $USAGE 'need --live' a --session flight
 check "too often" fails $USAGE '--every: give 2s to 10m' --live --every 1s "${HERE[@]}"
 check "two hosts" fails $USAGE 'shows one host, and 2 are chosen' --live --host "a=unix:$SOCKET" --host "b=unix:$SOCKET" --no-browser
 check "neither a file nor a host" fails $USAGE 'something is missing: perfleet open FILE... | --live --host HOST'

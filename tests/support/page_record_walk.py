@@ -29,7 +29,7 @@ def ask(handles, name):
 
 def walk_form(w):
     w.claim("the page has a form", w.go("/record", "document.querySelector('#record form')"), w.text())
-    w.claim("which asks which hosts", "which of the 2 hosts? * is all" in w.text(), w.text())
+    w.claim("which asks for hosts", "choose hosts: * means all 2" in w.text(), w.text())
     w.fill("#select", "role=web")
     w.claim("the count of hosts comes as one types", w.wait("/1 of 2 hosts matches: web1/.test(document.body.innerText)"), w.text())
     w.claim("and so does the command", w.wait("/perfleet record --preset default --relay .* --select role=web -o fleet.pftrace/"
@@ -175,7 +175,7 @@ def walk_without_script(w):
     status, page, _ = w.post("/record", {**form, "preset": "default", "do": "start"}, token)
     w.claim("a preset and a config are one too many", status == 200 and "a preset and a config are given" in page, page)
     status, page, _ = w.post("/record", {**form, "select": "role=none", "do": "start"}, token)
-    w.claim("no host that matches is said", "none of the 2 hosts is meant by" in page, page)
+    w.claim("no host that matches is said", "none of the 2 hosts matches" in page, page)
     w.claim("without the form's token nothing starts", w.post("/record", {**form, "do": "start"}, "0" * 32)[0] == 403)
     w.claim("nor without an origin", w.post("/record", {**form, "do": "start"}, token, Origin=None)[0] == 403)
     w.claim("nor without the cookie", w.post("/record", {**form, "do": "start"}, token, Cookie=None)[0] == 403)

@@ -79,4 +79,4 @@ async function main() {
   document.querySelector('button').focus();
 }
 
-main().catch((error) => say(`perfleet does not answer any more (${error.message}): run it again.`));
+main().catch((error) => say(`perfleet does not answer any more (${error.message}): run perfleet open --live again.`));

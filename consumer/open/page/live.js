@@ -72,7 +72,7 @@ async function post(now, origin) {
   tab.postMessage({perfetto: {buffer, title, fileName: `live-${now.view.number}.pftrace`, keepApiOpen: true}},
                   origin, [buffer]);
   have = now.view.number;
-  say(`view ${have} is in the tab, of ${new Date().toLocaleTimeString()}`);
+  say(`view ${have} came into the tab at ${new Date().toLocaleTimeString()}`);
 }
 
 async function run() {
@@ -89,14 +89,14 @@ async function run() {
     showCost(now);
     if (now.end !== '') {
       document.getElementById('open').disabled = true;
-      say(`It ended: ${now.end}.`);
+      say(`The live view ended: ${now.end}.`);
       return;
     }
     if (tab === null) {
       document.getElementById('open').onclick = () => openTab(now.url || '/', origin);
       document.getElementById('open').disabled = false;
     }
-    if (now.why !== '') say(`The last copy failed: ${now.why}. It is tried again.`);
+    if (now.why !== '') say(`The last copy failed: ${now.why}. perfleet tries again.`);
     if (tabState() === 'open' && !hold.checked && now.view !== null && now.view.path !== null &&
         now.view.number > have) {
       await post(now, origin);
@@ -116,4 +116,4 @@ function openTab(url, origin) {
 }
 
 hold.addEventListener('change', () => question.abort());
-run().catch((error) => say(`perfleet does not answer any more (${error.message}): run it again.`));
+run().catch((error) => say(`perfleet does not answer any more (${error.message}): run perfleet open --live again.`));

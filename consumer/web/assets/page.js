@@ -154,7 +154,7 @@
             return;
         const p = document.createElement("p");
         p.className = "banner";
-        p.textContent = "The progress does not come any more: reload the page. perfleet ui may have been ended.";
+        p.textContent = "There is no connection to perfleet ui any more: reload the page, or start perfleet ui again.";
         document.getElementById("progress").prepend(p);
     };
 })();

@@ -261,7 +261,7 @@ static void it_ends_when_no_tab_comes(void **state)
 static void ends_have_words(void **state)
 {
     static const char *const words[] = {
-        "", "the UI's tab was closed", "the page that hands over was closed",
+        "", "the UI's tab was closed", "the page of perfleet open was closed",
         "the time is over (--max-time)", "no browser opened it in time (--serve-for)"};
 
     (void)state;

@@ -148,21 +148,21 @@ static const char losses_and_certificates[] =
     "<h2>Losses by cause</h2><p class=\"count\">Of 2 of 4 hosts, since their services began. Hosts "
     "are asked in turn while this page is open.</p><div class=\"scroll\" tabindex=\"0\" "
     "role=\"region\" aria-label=\"Losses by cause\"><table><thead><tr><th scope=\"col\">Cause</th>"
-    "<th scope=\"col\">At</th><th scope=\"col\">Count</th><th scope=\"col\">Hosts</th>"
+    "<th scope=\"col\">Lost in</th><th scope=\"col\">Count</th><th scope=\"col\">Hosts</th>"
     "<th scope=\"col\">Most</th><th scope=\"col\">Meaning</th></tr></thead><tbody>"
-    "<tr><th scope=\"row\">writer_dropped</th><td data-label=\"At\">producer</td>"
+    "<tr><th scope=\"row\">writer_dropped</th><td data-label=\"Lost in\">producer</td>"
     "<td data-label=\"Count\">100 <svg class=\"share\" viewBox=\"0 0 100 10\" "
     "preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect width=\"100.0\" height=\"10\"></rect>"
     "</svg></td><td data-label=\"Hosts\">2</td><td data-label=\"Most\">70 at <a "
-    "href=\"/host?name=b\">b</a></td><td data-label=\"Meaning\">shared memory was full: a larger "
-    "shmem_size_hint_kb</td></tr><tr><th scope=\"row\">discarded</th>"
-    "<td data-label=\"At\">buffer</td><td data-label=\"Count\">5 <svg class=\"share\" "
+    "href=\"/host?name=b\">b</a></td><td data-label=\"Meaning\">The producer&#39;s shared memory "
+    "was full: set a larger shmem_size_hint_kb.</td></tr><tr><th scope=\"row\">discarded</th>"
+    "<td data-label=\"Lost in\">buffer</td><td data-label=\"Count\">5 <svg class=\"share\" "
     "viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
     "<rect width=\"5.0\" height=\"10\"></rect></svg></td><td data-label=\"Hosts\">1</td>"
     "<td data-label=\"Most\">5 at <a href=\"/host?name=a\">a</a></td><td data-label=\"Meaning\">"
-    "a full discard buffer: a larger one</td></tr></tbody></table></div>"
-    "<h2>Certificates</h2><p class=\"count\">2 of 3 hosts have one that ends within 30 days; of 1 "
-    "it is not known.</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+    "A buffer with fill policy DISCARD was full: set a larger one.</td></tr></tbody></table></div>"
+    "<h2>Certificates</h2><p class=\"count\">2 of 3 hosts have a certificate that ends within 30 "
+    "days; for 1 the end is not known.</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" "
     "aria-label=\"Certificates\"><table><thead><tr><th scope=\"col\">Whose</th>"
     "<th scope=\"col\">Until</th><th scope=\"col\">Left</th></tr></thead><tbody>"
     "<tr><th scope=\"row\">yours</th><td data-label=\"Until\"><span class=\"warn\">2027-01-17"
@@ -231,11 +231,12 @@ static void what_is_not_known_is_said(void **state)
     assert_int_equal(open_world(&w, "{\"hosts\":[]}"), 0);
     assert_int_equal(write_part(&w), 0);
     assert_string_equal(
-        text, "<div id=\"list\" data-refresh=\"5000\"><h2>Relay</h2><p class=\"count\">It was not "
-              "asked yet.</p>"
-              "<h2>Losses by cause</h2><p class=\"count\">Of 0 of 0 hosts, since their services "
-              "began. Hosts are asked in turn while this page is open.</p><h2>Certificates</h2>"
-              "<p class=\"count\">0 of 0 hosts have one that ends within 30 days.</p></div>");
+        text,
+        "<div id=\"list\" data-refresh=\"5000\"><h2>Relay</h2><p class=\"count\">The relay was "
+        "not asked yet.</p>"
+        "<h2>Losses by cause</h2><p class=\"count\">Of 0 of 0 hosts, since their services "
+        "began. Hosts are asked in turn while this page is open.</p><h2>Certificates</h2>"
+        "<p class=\"count\">0 of 0 hosts have a certificate that ends within 30 days.</p></div>");
     w.page.relay_why = "It is older " EVIL;
     assert_int_equal(write_part(&w), 0);
     assert_non_null(strstr(text, "<h2>Relay</h2><p class=\"bad\">It is older &lt;script&gt;alert(1)"
@@ -248,7 +249,7 @@ static void what_is_not_known_is_said(void **state)
     note(&w, "a", &(struct pfl_host_facts){.why = "", .has_figures = true});
     assert_int_equal(write_part(&w), 0);
     assert_non_null(strstr(text, "Of 1 of 4 hosts, "));
-    assert_non_null(strstr(text, "<p>Nothing was lost there.</p>"));
+    assert_non_null(strstr(text, "<p>Nothing was lost on these hosts.</p>"));
     close_world(&w);
     pfl_sweep_assert_no_leak();
 }
@@ -297,9 +298,9 @@ static void the_certificates_that_end_first_are_named(void **state)
     assert_int_equal(w.sums.ending_len, PFL_FLEET_SUMS_ENDING);
     for (size_t i = 0; i < PFL_FLEET_SUMS_ENDING; i++)
         assert_int_equal(w.sums.ending[i].end_s, NOW_S + (int)i);
-    assert_non_null(strstr(text,
-                           "120 of 120 hosts have one that ends within 30 days; below are the "
-                           "first.</p>"));
+    assert_non_null(
+        strstr(text, "120 of 120 hosts have a certificate that ends within 30 days; below are the "
+                     "first.</p>"));
     close_world(&w);
 }
 

@@ -282,8 +282,7 @@ static struct pfl_span make_sessions(const char *first, const char *first_state,
 /* Is there a line for it, and which? NULL: none. `has_live`: the page may show one. */
 static void expect_live(struct pfl_span state, bool has_live, const char *line)
 {
-    static const char words[] =
-        "<p>Live in a tab of the Perfetto UI, at a cost that its page says: <code>";
+    static const char words[] = "<p>To see it live in a tab of the Perfetto UI: <code>";
     struct pfl_command_line live;
     struct pfl_host_row row;
     struct pfl_html h;

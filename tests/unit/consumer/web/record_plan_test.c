@@ -71,9 +71,9 @@ static void selection_means_hosts_that_did_not_leave(void **state)
     hosts = choose("name=web-3");
     assert_string_equal(hosts.why, "all 1 hosts that match left the relay more than 60 s ago");
     hosts = choose("role=<b>");
-    assert_string_equal(hosts.why, "none of the 4 hosts is meant by \"role=<b>\"");
+    assert_string_equal(hosts.why, "none of the 4 hosts matches \"role=<b>\"");
     hosts = choose("  ");
-    assert_string_equal(hosts.why, "which of the 4 hosts? * is all");
+    assert_string_equal(hosts.why, "choose hosts: * means all 4");
     hosts = choose("role=a,,");
     assert_non_null(strstr(hosts.why, "give label=value, label!=value, label or !label"));
     assert_int_equal(hosts.found, 0);
@@ -181,8 +181,9 @@ static void what_is_wrong_is_said_with_its_place(void **state)
     f = form_of("", " \r\n\t", "");
     check_plan(&f, "choose a preset, or give a config", "", false);
     f = form_of("default", SOURCES, "");
-    check_plan(&f, "a preset and a config are given: choose \"the config below\", or empty it", "",
-               false);
+    check_plan(&f,
+               "a preset and a config are given: choose \"the config below\", or empty the config",
+               "", false);
     f = form_of("none", "", "");
     check_plan(&f, "there is no such preset", "", false);
     f = form_of("default", "", "later");
@@ -227,19 +228,21 @@ static void check_notes(const char *config, const char *duration, const char *co
 static void notes_say_what_a_person_should_know(void **state)
 {
     static const char stopped[] = "It records until you stop it.";
-    static const char streamed[] = "It is read into the file while it records.";
+    static const char streamed[] = "The buffers are read into the file during the recording.";
 
     (void)state;
     check_notes(RING SOURCES, "10s", (const char *const[]){NULL});
     check_notes("buffers { size_kb: 64 } " SOURCES, "",
                 (const char *const[]){stopped, streamed, NULL});
-    check_notes(
-        RING SOURCES, "",
-        (const char *const[]){
-            stopped, "It is read at the end: the hosts' buffers keep the last part of it.", NULL});
-    check_notes("buffers { size_kb: 64 fill_policy: DISCARD } " SOURCES, "2m",
+    check_notes(RING SOURCES, "",
                 (const char *const[]){
-                    "It is read at the end: the hosts' buffers keep the first part of it.", NULL});
+                    stopped,
+                    "The buffers are read at the end: they keep the last part of the recording.",
+                    NULL});
+    check_notes(
+        "buffers { size_kb: 64 fill_policy: DISCARD } " SOURCES, "2m",
+        (const char *const[]){
+            "The buffers are read at the end: they keep the first part of the recording.", NULL});
     check_notes(RING SOURCES " compression_type: COMPRESSION_TYPE_DEFLATE", "1s",
                 (const char *const[]){
                     "The config's compression is left out: packets are merged one by one.", NULL});

@@ -283,7 +283,7 @@ static void trace_that_is_too_large_ends_with_what_came(void **state)
     id = start(&world);
     run_until(id, PFL_RECORDING_VIEW_OVER);
     v = view_of(id);
-    assert_non_null(strstr(v.why, "the trace reached the 0.0 MB that a page's may have"));
+    assert_non_null(strstr(v.why, "the trace reached the limit of 0.0 MB for the page"));
     assert_true(v.has_trace);
     assert_true(v.elapsed_ms < 60000);
     end(&world);

@@ -261,7 +261,7 @@ static void list_has_a_box_for_each_trace(void **state)
         "<p class=\"count\">1 traces, newest first; there are older ones.</p>\n"
         "<form method=\"post\" action=\"/traces/choose\"><input type=\"hidden\" name=\"change\" "
         "value=\"0123\"><input type=\"hidden\" name=\"since\" value=\"96m\"><p class=\"actions\">"
-        "<span>With those that are chosen: </span>\n"
+        "<span>With the chosen traces: </span>\n"
         "<button type=\"submit\" name=\"act\" value=\"open\" formtarget=\"_blank\">Open as one"
         "</button>\n"
         "<button type=\"submit\" name=\"act\" value=\"get\">Download as one</button>\n"
@@ -324,7 +324,7 @@ static void reasons_take_the_place_of_parts(void **state)
     pfl_traces_page_end(&filter, &empty, "", &layout, &h);
     take(&h);
     assert_string_equal(between("<html>", "<footer>"),
-                        "<html><body><main><h2>By time</h2>\n<p>Nothing at that time.</p>\n"
+                        "<html><body><main><h2>By time</h2>\n<p>No traces at that time.</p>\n"
                         "</main>\n");
 }
 

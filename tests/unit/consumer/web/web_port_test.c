@@ -310,7 +310,7 @@ static void without_a_relay_there_are_no_traces(void **state)
     assert_int_equal(open_world(&w, false, 0), 0);
     enter(&w);
     assert_true(has(visit(&w, "/traces?host=%3Cb%3E"), "HTTP/1.1 200 "));
-    assert_true(has(text, "Traces are a collector&#39;s, which is reached through a relay"));
+    assert_true(has(text, "Traces come from a collector, which needs a relay"));
     assert_true(has(text, "value=\"&lt;b&gt;\""));
     assert_true(has(text, "perfleet traces list --since 24h --host &#39;&lt;b&gt;&#39;<"));
     assert_true(has(text, "</html>\n\r\n0\r\n\r\n"));
@@ -340,7 +340,7 @@ static void change_leads_back_with_its_result(void **state)
     assert_true(has(change(&w, "/traces/change", "act=get&id=" ID), "done=5"));
     assert_true(has(visit(&w, "/traces?done=5"), "There is no such change."));
     assert_true(has(change(&w, "/traces/change", "act=unpin&id=" ID), "done=6"));
-    assert_true(has(visit(&w, "/traces?done=6"), "Traces are a collector&#39;s"));
+    assert_true(has(visit(&w, "/traces?done=6"), "Traces come from a collector"));
     assert_true(has(change(&w, "/none", "a=b"), "HTTP/1.1 404 "));
     close_world(&w);
 }
@@ -356,14 +356,15 @@ static void form_is_checked_and_starts_a_recording(void **state)
     (void)state;
     assert_int_equal(open_world(&w, false, 0), 0);
     enter(&w);
-    assert_true(has(visit(&w, "/record"), "which of the 1 hosts? * is all"));
+    assert_true(has(visit(&w, "/record"), "choose hosts: * means all 1"));
     assert_true(has(change(&w, "/record", RECORD "select=*&part=1"), "<strong>1 of 1</strong>"));
     assert_true(has(text, "perfleet record -c CONFIG.pbtx --duration 1s --host unix:/none"));
     assert_false(has(text, "<!doctype"));
     assert_true(
         has(change(&w, "/record", RECORD "select=*&do=check"), "What perfleet doctor finds"));
     assert_true(has(text, "is perfleetd running"));
-    assert_true(has(change(&w, "/record", RECORD "select=name%3Dno&do=start"), "It did not start"));
+    assert_true(has(change(&w, "/record", RECORD "select=name%3Dno&do=start"),
+                    "The recording did not start"));
     assert_true(has(text, "id=\"select-why\""));
     assert_true(has(change(&w, "/record", RECORD "select=*&do=start"), "HTTP/1.1 303 "));
     assert_true(has(text, "Location: /recording?id=1\r\n"));
@@ -427,7 +428,7 @@ static void the_fleets_page_asks_hosts_in_turn(void **state)
     close_world(&w);
     assert_int_equal(open_world(&w, true, 0), 0);
     enter(&w);
-    assert_true(has(visit(&w, "/fleet"), "It was not asked yet."));
+    assert_true(has(visit(&w, "/fleet"), "The relay was not asked yet."));
     close_world(&w);
 }
 
