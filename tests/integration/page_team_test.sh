@@ -60,7 +60,7 @@ READERS=$STARTED
 check "perfleet ui serves a socket" wait_for 20 test -S "$WORK/perfleet-ui/alice"
 check "and another one" wait_for 20 test -S "$WORK/perfleet-ui/readers"
 check "it says where the pages are, and prints no link" eval \
-    'wait_for 20 grep -q "the pages are at $ORIGIN/" "$WORK/alice.log" && ! grep -q token "$WORK/alice.log"'
+    'wait_for 20 grep -q "The pages are at $ORIGIN/" "$WORK/alice.log" && ! grep -q token "$WORK/alice.log"'
 listens_nowhere() { ! ss -Htlnp | grep -q "pid=$ALICE,"; }
 check "it listens on no port" listens_nowhere
 start nginx nginx -e stderr -c "$WORK/nginx.conf"

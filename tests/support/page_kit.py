@@ -18,7 +18,7 @@ class Walk:
     def __init__(self, link, folder, axe, flags):
         self.link, self.folder, self.axe = link, folder, axe
         self.here = urllib.parse.urlsplit(link)
-        self.origin = f"http://{self.here.netloc}"
+        self.origin = f"{self.here.scheme}://{self.here.netloc}"
         self.failed = 0
         self.browser = Browser(flags, os.path.join(folder, "profile"))
         self.session = self.browser.open(link)
@@ -110,10 +110,10 @@ class Walk:
         mine = [c for c in cookies if c["name"] == f"perfleet-{self.here.port}"]
         return f'{mine[0]["name"]}={mine[0]["value"]}' if mine else ""
 
-    def request(self, method="GET", path="/", body=None, **fields):
-        connection = http.client.HTTPConnection(self.here.hostname, self.here.port, timeout=60)
+    def request(self, method="GET", path="/", body=None, host=None, **fields):
+        connection = http.client.HTTPConnection(self.here.hostname, self.here.port, timeout=120)
         connection.putrequest(method, path, skip_host=True)
-        connection.putheader("Host", self.here.netloc)
+        connection.putheader("Host", host or self.here.netloc)
         for name, value in fields.items():
             connection.putheader(name.replace("_", "-"), value)
         if body is not None:
@@ -127,16 +127,31 @@ class Walk:
         status, body, _ = self.request("GET", path, Cookie=self.cookie())
         return status, body.decode(errors="replace")
 
+    def words_without_script(self, path, awaited):
+        """A page as a browser without JavaScript shows it: its words, once `awaited` is among them."""
+        session = self.browser.attach(self.browser.call("Target.createTarget", url="about:blank")["targetId"])
+        self.browser.call("Emulation.setScriptExecutionDisabled", session, value=True)
+        self.browser.call("Page.navigate", session, url=self.origin + path)
+        words = []
+        for _ in range(300):
+            words = self.browser.call("DOMSnapshot.captureSnapshot", session, computedStyles=[])["strings"]
+            if awaited in words:
+                break
+            time.sleep(0.2)
+        self.browser.call("Page.bringToFront", self.session)
+        return words
+
     def token_in(self, page):
         found = re.search(r'name="change" value="([0-9a-f]+)"', page)
         return html.unescape(found.group(1)) if found else ""
 
     def post(self, path, fields, token=None, **more):
-        """A form as a browser without script sends it: status, text, where it leads to."""
-        form = dict(fields)
-        if token is not None:
-            form["change"] = token
+        """A form, whose fields are pairs, as a browser without script sends it: status, bytes, answer."""
+        form = [*fields, *([("change", token)] if token is not None else [])]
         head = {"Cookie": self.cookie(), "Origin": self.origin, "Content_Type": "application/x-www-form-urlencoded", **more}
-        status, body, answer = self.request("POST", path, urllib.parse.urlencode(form).encode(),
-                                            **{k: v for k, v in head.items() if v})
+        return self.request("POST", path, urllib.parse.urlencode(form).encode(), **{k: v for k, v in head.items() if v})
+
+    def submit(self, path, fields, token=None, **more):
+        """A form of one value for each name: status, text, where it leads to."""
+        status, body, answer = self.post(path, fields.items(), token, **more)
         return status, body.decode(errors="replace"), answer.getheader("Location", "")

@@ -134,8 +134,8 @@ def walk_running(w):
     w.go("/running")
     w.claim("it continues", w.wait("/flight\\s+STARTED/.test(document.querySelector('tbody').innerText)"), w.text())
     token = w.token_in(w.get("/running")[1])
-    w.claim("a snapshot needs the form's token", w.post("/running/snapshot", {"session": "flight"}, "0" * 32)[0] == 403)
-    status, _, where = w.post("/running/snapshot", {"session": "none"}, token)
+    w.claim("a snapshot needs the form's token", w.submit("/running/snapshot", {"session": "flight"}, "0" * 32)[0] == 403)
+    status, _, where = w.submit("/running/snapshot", {"session": "none"}, token)
     w.claim("a session that is not there is said", status == 303 and "No host that answered runs this session" in w.get(where)[1])
 
 
@@ -169,17 +169,17 @@ def walk_without_script(w):
     token = w.token_in(page)
     w.claim("a link leads to the form with hosts chosen", 'value="role=db"' in page and "<strong>1 of 2</strong>" in page, page)
     form = {"select": "role=db", "preset": "", "config": CONFIG, "duration": "2s"}
-    status, page, _ = w.post("/record", {**form, "do": "check"}, token)
+    status, page, _ = w.submit("/record", {**form, "do": "check"}, token)
     w.claim("without script a button counts and checks", status == 200 and "<strong>1 of 2</strong>" in page and
             "Nothing is wrong with the 1 host" in page and "1 data source, 1 buffer, 2.0 s" in page, page)
-    status, page, _ = w.post("/record", {**form, "preset": "default", "do": "start"}, token)
+    status, page, _ = w.submit("/record", {**form, "preset": "default", "do": "start"}, token)
     w.claim("a preset and a config are one too many", status == 200 and "a preset and a config are given" in page, page)
-    status, page, _ = w.post("/record", {**form, "select": "role=none", "do": "start"}, token)
+    status, page, _ = w.submit("/record", {**form, "select": "role=none", "do": "start"}, token)
     w.claim("no host that matches is said", "none of the 2 hosts matches" in page, page)
-    w.claim("without the form's token nothing starts", w.post("/record", {**form, "do": "start"}, "0" * 32)[0] == 403)
-    w.claim("nor without an origin", w.post("/record", {**form, "do": "start"}, token, Origin=None)[0] == 403)
-    w.claim("nor without the cookie", w.post("/record", {**form, "do": "start"}, token, Cookie=None)[0] == 403)
-    status, page, where = w.post("/record", {**form, "do": "start"}, token)
+    w.claim("without the form's token nothing starts", w.submit("/record", {**form, "do": "start"}, "0" * 32)[0] == 403)
+    w.claim("nor without an origin", w.submit("/record", {**form, "do": "start"}, token, Origin=None)[0] == 403)
+    w.claim("nor without the cookie", w.submit("/record", {**form, "do": "start"}, token, Cookie=None)[0] == 403)
+    status, page, where = w.submit("/record", {**form, "do": "start"}, token)
     w.claim("it starts, and leads to its page", status == 303 and where.startswith("/recording?id="), where)
     _, page = w.get(where)
     w.claim("which reloads by itself", '<meta http-equiv="refresh" content="2">' in page, page)
@@ -193,7 +193,7 @@ def walk_without_script(w):
     command = re.search(r'<code id="command">([^<]*)', page).group(1)
     with open(os.path.join(w.folder, "command"), "w", encoding="utf-8") as file:
         file.write(html.unescape(command) + "\n")
-    status, _, where = w.post("/recording/remove", {"id": number}, token)
+    status, _, where = w.submit("/recording/remove", {"id": number}, token)
     w.claim("it is removed", status == 303 and w.get(f"/recording?id={number}")[0] == 404)
     w.claim("and said so", f"Recording {number} was removed." in w.get(where)[1])
     w.claim("a recording that is not there is 404", w.get("/recording?id=999")[0] == 404)
@@ -204,14 +204,14 @@ def walk_limits(w):
     form = {"select": "role=db", "preset": "", "config": CONFIG, "duration": "10m", "do": "start"}
     ids = []
     for _ in range(4):
-        status, page, where = w.post("/record", form, token)
+        status, page, where = w.submit("/record", form, token)
         w.claim("a recording begins", status == 303, page)
         ids.append(where.split("=")[-1])
-    status, page, _ = w.post("/record", form, token)
+    status, page, _ = w.submit("/record", form, token)
     w.claim("a fifth at once is refused in words", status == 200 and "4 recordings of this page are running" in page, page)
     for number in ids[1:]:
-        w.post("/recording/stop", {"id": number}, token)
-        w.post("/recording/stop", {"id": number}, token)
+        w.submit("/recording/stop", {"id": number}, token)
+        w.submit("/recording/stop", {"id": number}, token)
     return ids[0]
 
 

@@ -3,49 +3,37 @@
 """Signs a person in at the proxy before `perfleet ui`, in a headless Chromium, and prints a line of TAP for each claim.
 
 Usage: page_team_walk.py ORIGIN FOLDER FLAG..."""
-import os
 import sys
 
-from browser_pipe import Browser
-
-ORIGIN, FOLDER = sys.argv[1:3]
-FAILED = []
+from page_kit import Walk
 
 
-def claim(text, holds, shown=""):
-    print(("ok - " if holds else "not ok - ") + text, flush=True)
-    if not holds:
-        FAILED.append(text)
-        print("#   " + str(shown)[:2000].replace("\n", "\n#   "), flush=True)
+def walk(w):
+    w.claim("a browser that is not signed in gets the sign-in page", w.wait(
+        "document.title == 'Sign in' && location.pathname == '/sign-in/'"))
+    w.browser.said.clear()
+    w.run("location.href = '/sign-in/as?bob'; true")
+    w.claim("who signs in gets the pages of his role", w.wait(
+        "location.pathname == '/hosts' && document.querySelectorAll('#list tbody tr').length == 1 && "
+        "document.querySelector('#list tbody th').innerText == 'web1'"), w.text())
+    w.fill("input[name=q]", "nothing")
+    w.claim("with their script and search", w.wait("/None of 1 hosts matches/.test(document.body.innerText)"))
+    w.click("header nav a[href='/fleet']")
+    w.claim("and their other pages", w.wait(
+        "location.pathname == '/fleet' && /Losses by cause/.test(document.body.innerText)"))
+    cookies = w.browser.call("Network.getCookies", w.session, urls=[w.origin])["cookies"]
+    w.claim("perfleet ui sets no cookie", w.run("document.cookie") == "" and [c["name"] for c in cookies] == ["session"])
+    w.end()
 
 
 def main():
-    browser = Browser([*sys.argv[3:], "--ignore-certificate-errors"], os.path.join(FOLDER, "profile"))
+    origin, folder = sys.argv[1:3]
+    w = Walk(origin + "/fleet", folder, "-", [*sys.argv[3:], "--ignore-certificate-errors"])
     try:
-        session = browser.open(ORIGIN + "/fleet")
-        claim("a browser that is not signed in gets the sign-in page", browser.wait(
-            session, "document.title == 'Sign in' && location.pathname == '/sign-in/'"))
-        browser.said.clear()
-        browser.run(session, "location.href = '/sign-in/as?bob'; true")
-        claim("who signs in gets the pages of his role", browser.wait(
-            session, "location.pathname == '/hosts' && document.querySelectorAll('#list tbody tr').length == 1 && "
-                     "document.querySelector('#list tbody th').innerText == 'web1'"),
-            browser.run(session, "document.body.innerText"))
-        browser.run(session, "document.querySelector('input[name=q]').focus()")
-        browser.call("Input.insertText", session, text="nothing")
-        claim("with their script and search", browser.wait(
-            session, "/None of 1 hosts matches/.test(document.body.innerText)"))
-        browser.click(session, "header nav a[href='/fleet']")
-        claim("and their other pages", browser.wait(
-            session, "location.pathname == '/fleet' && /Losses by cause/.test(document.body.innerText)"))
-        claim("perfleet ui sets no cookie", browser.run(session, "document.cookie") == "" and [
-            c["name"] for c in browser.call("Network.getCookies", session, urls=[ORIGIN])["cookies"]] == ["session"])
-        foreign = [u for _, u in browser.requests if not u.startswith(ORIGIN + "/") and u != "about:blank"]
-        claim("no request went to another origin", not foreign, foreign)
-        claim("the console has no error", not browser.said, browser.said)
+        walk(w)
     finally:
-        browser.close()
-    return 1 if FAILED else 0
+        w.browser.close()
+    return 1 if w.failed else 0
 
 
 if __name__ == "__main__":
