@@ -207,7 +207,7 @@ if command -v chromium >/dev/null; then
     check "in order" eval 'sed -n "s/^trace.* live view //p" "$WORK/seen.log" | sort -nuc'
     check "the page says what a view costs" wait_for 20 grep -qE "^Each view reads [0-9.]+ [KM]iB of this host's buffers, in " "$WORK/seen.log"
     echo tab >&5
-    check "the tab is closed, and the page says that it ended" wait_for 60 grep -q "^It ended: the UI's tab was closed" "$WORK/seen.log"
+    check "the tab is closed, and the page says that it ended" wait_for 60 grep -q "^The live view ended: the UI's tab was closed" "$WORK/seen.log"
     ends "the program ends with the tab" 0
     echo end >&5
     check "the browser has asked" wait_for 30 grep -q '"requests"' "$WORK/seen.log"

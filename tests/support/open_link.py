@@ -40,7 +40,7 @@ def live(browser, session, count, tab):
         word = sys.stdin.readline().strip()
     if word == "tab":
         browser.call("Target.closeTarget", targetId=tab)
-        print(browser.wait(browser.page, "/^It ended/.test(document.getElementById('state').textContent) && "
+        print(browser.wait(browser.page, "/^The live view ended/.test(document.getElementById('state').textContent) && "
                                          "document.getElementById('state').textContent", 60), flush=True)
     elif word == "page":
         browser.call("Page.close", browser.page)

@@ -125,7 +125,8 @@ def walk_running(w):
         "document.querySelector('tbody').innerText.includes('<script>alert(1)</script>') && document.scripts.length == 1"), w.text())
     w.judge("running", 360)
     w.click("button[aria-label='Snapshot now: flight']")
-    w.claim("a flight recorder is copied now", w.wait("location.pathname == '/recording'") and w.wait(f"{STATE} == 'done'"), w.text())
+    w.claim("a flight recorder is copied now", w.wait("location.pathname == '/recording'") and
+            w.wait(f"/^done/.test({STATE})"), w.text())  # a busy machine's producers may lose packets
     w.claim("of all its hosts", w.run("/host db1: .*packets/.test(document.querySelector('#summary').innerText) && "
             "/host web1: .*packets/.test(document.querySelector('#summary').innerText)"), w.text())
     w.claim("and can be opened, too", w.run("!!document.querySelector('button[formtarget=_blank]')"), w.text())
