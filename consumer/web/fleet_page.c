@@ -41,7 +41,8 @@ static const struct {
                                  "A buffer with fill policy DISCARD was full: set a larger one."},
     [PFL_HOST_LOSS_PATCH_FAILED] =
         {"patch_failed", "buffer",
-         "A patch came after its chunk was overwritten or read: as for overwritten."},
+         "A patch came after its chunk was overwritten or read: normal in a "
+         "flight recorder; else set a larger buffer."},
 };
 
 /* ---- small parts ---- */
