@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A trace on its way to a Trace Processor: piece by piece, each when the process has all before it,
+ * Sends a trace to a Trace Processor: in pieces, each when the process has read those before it,
  * then the question. A piece of a collector comes in one or more replies, of which the last may be
  * empty. Pure.
  *

@@ -14,7 +14,7 @@
 #define PFL_ASK_JOB_WHY_BYTES  480u
 #define PFL_ASK_JOB_HOST_BYTES 256u
 
-/* What any trace would show. */
+/* Faults that every trace would show. */
 enum pfl_ask_job_fault {
     PFL_ASK_JOB_FAULT_NONE,
     PFL_ASK_JOB_FAULT_QUESTION, /* it has an error */

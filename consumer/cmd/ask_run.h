@@ -8,7 +8,8 @@
 #include "consumer/ask/answer_format.h"
 #include "consumer/cmd/args.h"
 
-/* What a Trace Processor answers about one trace: so much, and so many times the trace's bytes. */
+/* A Trace Processor's answer about one trace has at most this, and this many times the trace's
+ * bytes. */
 #define PFL_ASK_ANSWER_BYTES (16ull << 20)
 #define PFL_ASK_ANSWER_RATIO 64u
 

@@ -5,11 +5,11 @@
  *     first copy -> listen, print the link, start a browser -> while its page wants one: a copy
  *
  * Happy path: a copy is a snapshot as `perfleet snapshot` makes it, into a file that is removed as
- * soon as it is open. Failures: the first copy fails: the command ends with the reason and what to
- * type, before a browser is started; later ones are said and tried again. A signal ends it; a copy
- * under way is aborted. Ownership: targets, port, recording and temporary folder until the function
- * returns; one copy at a time. Limits: PFL_LIVE_VIEW_MAX_MIB for each copy, unless an option says
- * otherwise.
+ * soon as it is open. Failures: if the first copy fails, the command ends with the reason and what
+ * to type, before it starts a browser; if a later one fails, the page says so, and the next try
+ * follows. A signal ends the command, and a copy under way is aborted. Ownership: targets, port,
+ * recording and temporary folder until the function returns; one copy at a time. Limits:
+ * PFL_LIVE_VIEW_MAX_MIB for each copy, unless an option says otherwise.
  */
 #include "consumer/cmd/live_trace.h"
 

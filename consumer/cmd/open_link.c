@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links in the user's browser: see open_link.h. Happy path: it is said which browser opens them,
- * and one is started for each. Failures: none is to be started, so the next step is said; the
- * command cannot be started or fails, which is said once. Owns the processes' handles.
+ * Links in the user's browser: see open_link.h. Happy path: the command says which browser opens
+ * them, and starts one for each. Failures: if no browser is to be started, it says what to do; if
+ * the browser's command cannot be started or fails, it says so once. Owns the processes' handles.
  */
 #include "consumer/cmd/open_link.h"
 

@@ -2,7 +2,7 @@
 /*
  * HTTP/1.1 for browsers of this user on 127.0.0.1, or for a proxy on a UNIX socket: one request a
  * connection (docs/adr/0056). Connections of other users' programs are closed before a byte is
- * read. Who may ask what is the owner's matter.
+ * read. The owner decides what a request may do.
  */
 #ifndef PFL_CONSUMER_HTTP_PORT_H
 #define PFL_CONSUMER_HTTP_PORT_H

@@ -53,8 +53,8 @@ void pfl_hand_over_init(struct pfl_hand_over *self, enum pfl_hand_over_way way, 
                         const uint8_t key[PFL_HAND_OVER_KEY_BYTES]);
 /* The port that is listened on; before links are made. */
 void pfl_hand_over_set_port(struct pfl_hand_over *self, uint16_t port);
-/* Serves the page of a live view, in every way; before links are made. The way is not DIRECT: a
- * page of ours is what posts to the UI. */
+/* Serves the page of a live view. To be called before links are made. The way is not DIRECT,
+ * because a page of ours posts the views to the UI. */
 void pfl_hand_over_set_live(struct pfl_hand_over *self);
 /* `title` is the file's name; borrowed as long as self. `key`: random bytes. PFL_ELIMIT. */
 PFL_MUST_USE int pfl_hand_over_add(struct pfl_hand_over *self, const char *title, uint64_t bytes,

@@ -31,7 +31,7 @@ struct pfl_live_port_conf {
 PFL_MUST_USE int pfl_live_port_new(const struct pfl_live_port_conf *conf,
                                    struct pfl_live_port **ret_port,
                                    struct pfl_hand_over_problem *ret_problem);
-/* Before the page wants one: the owner makes a copy now. */
+/* The owner makes a copy now, although no page asked for one yet. */
 void pfl_live_port_begin(struct pfl_live_port *self);
 /* The copy is there, in the file `path`, which may be removed now; `bytes` were read of the host.
  * As pfl_hand_over_port_replace; on failure pfl_live_port_fail is still to be called. */

@@ -3,10 +3,10 @@
  * A live view: see live_view.h.
  *
  * Happy path: the page asks for a view that is newer than the one in its tab; if the last copy is
- * long enough ago, another one is made, and the page gets it. Nobody asks: nothing is copied. A
- * copy is made at most every `every_ms`, and takes at most one part in REST_FACTOR of the time.
- * Failures: a copy that failed is said and tried again, later each time. Ends: the tab is closed,
- * the page asks no more, time is over. No state but the struct.
+ * long enough ago, another one is made, and the page gets it. While no page asks, nothing is
+ * copied. A copy is made at most every `every_ms`, and copying takes at most 1/REST_FACTOR of the
+ * time. Failures: the answer says why a copy failed; the next try follows, later each time. Ends:
+ * the tab is closed, the page asks no more, the time is over. No state but the struct.
  */
 #include "consumer/open/live_view.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A live view: copies of a host's flight recorder, one after the other, for one tab of the Perfetto
- * UI. Decides when the next copy is made, and what the page that hands them over is answered. Pure.
+ * UI. Decides when the next copy is made, and how the page that posts them is answered. Pure.
  *
  *     page asks -> copy is due -> begin -> end -> answer -> the page fetches it -> page asks ...
  */
@@ -40,7 +40,7 @@ enum pfl_live_view_tab {
 struct pfl_live_view_ask {
     uint32_t have; /* the number of the view that the tab has; 0: none */
     enum pfl_live_view_tab tab;
-    bool is_held; /* a person looks: no new view for now */
+    bool is_held; /* the user keeps the present view */
 };
 
 struct pfl_live_view_conf {
@@ -85,7 +85,7 @@ void pfl_live_view_begin(struct pfl_live_view *self, uint64_t now_ms);
 /* `bytes` were read of the host, also of a copy that failed. `why` NULL: it is the newest view. */
 void pfl_live_view_end(struct pfl_live_view *self, uint64_t bytes, const char *why,
                        uint64_t now_ms);
-/* The time passes: is it over? */
+/* To be called as time passes. Is the live view over? */
 enum pfl_live_view_end pfl_live_view_check(struct pfl_live_view *self, uint64_t now_ms);
 /* "the tab was closed", ...; "" while it runs. */
 const char *pfl_live_view_end_str(enum pfl_live_view_end end);

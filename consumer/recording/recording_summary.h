@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a recording that is over has to say, for the summary of `perfleet record` and of a page. */
+/* The facts of a recording that is over, for the summary of `perfleet record` and of a page. */
 #ifndef PFL_CONSUMER_RECORDING_SUMMARY_H
 #define PFL_CONSUMER_RECORDING_SUMMARY_H
 

@@ -19,7 +19,8 @@ struct pfl_chart {
 
 /* A line from 0 to the greatest value: what is not known is a gap. */
 void pfl_chart_write_line(const struct pfl_chart *chart, struct pfl_html *h);
-/* A bar of a share from 0 to 1, which is beside its number, and so hidden from screen readers. */
+/* A bar of a share from 0 to 1. Its number stands beside it, so it is hidden from screen readers.
+ */
 void pfl_chart_write_share(double share, struct pfl_html *h);
 
 #endif

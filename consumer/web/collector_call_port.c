@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A conversation with the collector: see collector_call_port.h.
+ * Requests to a collector: see collector_call_port.h.
  *
  *     NAME --GET /v1/collectors--> READY --replies--> ENDING --closed--> on_done
  *
- * Happy path: the relay names its collector, unless it was given; a stream to it; the owner's
- * requests; replies until the owner ends it. Failures: a sentence; no collector is no failure. Time
- * is limited from reply to reply. Ownership: the owner frees it after on_done; it waits for its
- * stream and timer. A request that the relay does not answer outlives it, up to the connection's
- * end.
+ * Happy path: the relay names its collector, unless the owner gave a name; a stream to it opens;
+ * the owner sends requests and gets replies until it ends the call. Failures: a sentence for the
+ * page; having no collector is not a failure. The time between two replies is limited. Ownership:
+ * the owner frees it after on_done; it waits for its stream and timer. A request that the relay
+ * does not answer outlives it, up to the connection's end.
  */
 #include "consumer/web/collector_call_port.h"
 

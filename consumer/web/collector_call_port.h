@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A conversation with the relay's collector for one page: finds it by its name, or the only one,
- * sends requests, hands on replies. All calls but on_done come from the loop.
+ * Requests of one page to a collector at the relay: finds the collector by its name, or takes the
+ * only one; sends requests; passes replies to the page. All calls but on_done come from the loop.
  */
 #ifndef PFL_CONSUMER_WEB_COLLECTOR_CALL_PORT_H
 #define PFL_CONSUMER_WEB_COLLECTOR_CALL_PORT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums over hosts: see fleet_sums.h. Each row is looked at once; the certificates that end first
- * are kept sorted. A sum that is too large for 64 bits stays at the largest number: hosts may say
- * anything.
+ * are kept sorted. A sum that does not fit in 64 bits stays at the largest number, because hosts
+ * may send any number.
  */
 #include "consumer/web/fleet_sums.h"
 

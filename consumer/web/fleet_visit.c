@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page of the fleet: see fleet_visit.h. Happy path: the relay's figures are those of the last
- * request of relay_watch_port.h; the hosts that were not asked for longest are asked, some a visit,
- * in turn, and waited for a little; the sums are over all that is known. Failures: the page says
- * what is not known. Ownership: what is kept between visits is a part of the pages. Limits:
- * PFL_FLEET_VISIT_HOSTS a visit, and no more than 200 a minute, as for the list of hosts.
+ * The Fleet page: see fleet_visit.h. Happy path: relay_watch_port.h has the relay's last figures.
+ * Each request asks the next hosts in turn, and waits PFL_WEB_PATIENCE_MS for them. The sums are
+ * over the hosts that answered so far. Failures: the page says what is not known. Ownership: what
+ * is kept between requests is a part of the pages. Limits: PFL_FLEET_VISIT_HOSTS a request, and no
+ * more than 200 a minute, as for the list of hosts.
  */
 #include "consumer/web/fleet_visit.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of hosts: see hosts_visit.h. Happy path: it is answered from what is known; when that is
- * old, the relay and the shown hosts are asked first, and waited for a little. Failures: the page
- * says that the relay is away. Limits: those of web_port.h; a role may have few new streams a
- * minute, and each question to a host is one.
+ * The list of hosts: see hosts_visit.h. Happy path: the page is answered from what is known. If
+ * that is old, the relay and the shown hosts are asked first, with PFL_WEB_PATIENCE_MS to answer.
+ * Failures: the page says that the relay is away. Limits: those of web_port.h. A role may open few
+ * streams a minute, and each question to a host opens one.
  */
 #include "consumer/web/hosts_visit.h"
 

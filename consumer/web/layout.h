@@ -44,7 +44,7 @@ void pfl_layout_end_table(struct pfl_html *h);
 /* Its parts, for a table whose columns depend on what it shows. */
 void pfl_layout_begin_scroll(struct pfl_html *h, const char *label);
 void pfl_layout_add_column(struct pfl_html *h, const char *column);
-/* Colours and what they mean: pairs of a class and words, which end with NULL. */
+/* The key of colours: pairs of a class and its meaning, which end with NULL. */
 void pfl_layout_add_key(struct pfl_html *h, const char *const *pairs);
 /* A page that says why there is none. */
 void pfl_layout_refusal(unsigned status, const char *why, struct pfl_html *h);

@@ -3,7 +3,7 @@
  * A recording as a page: see recording_page.h.
  *
  * Happy path: a sentence and a bar for the whole, a row with a bar for each host, those with
- * trouble first; when it is over, what can be done with the trace, and the command's own summary.
+ * trouble first; after the end, the buttons for the trace, and the command's own summary.
  * Failures: hosts that failed, are away or lost something are marked in words, not by colour alone.
  * Limits: PFL_RECORDING_PAGE_MAX_ROWS rows, the rest is counted.
  */

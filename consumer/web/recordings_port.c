@@ -5,10 +5,10 @@
  *     RUNNING --on_over--> KEPT --time, remove, newer ones--> gone
  *
  * Happy path: a file without a name, a coordinator (recording.h) that writes it; while it runs its
- * counters are asked for, and its size is looked at; at its end the hosts' results and the
+ * counters and its size are checked every WATCH_MS; at its end the hosts' results and the
  * command's summary are kept, and the coordinator is freed. Failures: sentences of the view; a
- * trace that is too large ends with what came. Ownership: an entry owns its specs, config, file,
- * coordinator and texts. Limits: those of the header, looked at WATCH_MS apart.
+ * recording whose trace is too large ends, and keeps the data until then. Ownership: an entry owns
+ * its specs, config, file, coordinator and texts. Limits: those of the header.
  */
 #include "consumer/web/recordings_port.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a relay says of itself: see relay_facts.h. Failures: no object, or no
- * memory, which jansson does not tell apart. Numbers below 0
- * are 0, and texts are cut to their room: a relay may say anything.
+ * A relay's own figures: see relay_facts.h. Failures: no JSON object, or no memory, which jansson
+ * does not tell apart. Numbers below 0 become 0, and texts are cut: a relay may send anything.
  */
 #include "consumer/web/relay_facts.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a relay says of itself (GET /v1/relay, docs/protocol-tunnel.md section 2). Pure. */
+/* A relay's own figures (GET /v1/relay, docs/protocol-tunnel.md section 2). Pure. */
 #ifndef PFL_CONSUMER_WEB_RELAY_FACTS_H
 #define PFL_CONSUMER_WEB_RELAY_FACTS_H
 

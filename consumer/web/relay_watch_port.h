@@ -20,9 +20,9 @@ struct pfl_relay_watch_conf {
 
 PFL_MUST_USE int pfl_relay_watch_open(const struct pfl_relay_watch_conf *conf,
                                       struct pfl_relay_watch **ret_watch);
-/* NULL: it never said them. Borrowed until control returns to the loop. */
+/* NULL: it never sent them. Borrowed until control returns to the loop. */
 const struct pfl_relay_facts *pfl_relay_watch_get(const struct pfl_relay_watch *self);
-/* "" or why it did not say them now, and what to do. Likewise. */
+/* "" or why it did not send them now, and what to do. Borrowed likewise. */
 const char *pfl_relay_watch_get_why(const struct pfl_relay_watch *self);
 const struct pfl_fleet_history *pfl_relay_watch_get_history(const struct pfl_relay_watch *self);
 /* Asynchronous, idempotent. */

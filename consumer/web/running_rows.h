@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions that run on hosts, of many hosts' services, those of one name together. Pure. */
+/* The sessions of many hosts' services; sessions of one name are one row. Pure. */
 #ifndef PFL_CONSUMER_RUNNING_ROWS_H
 #define PFL_CONSUMER_RUNNING_ROWS_H
 
@@ -26,7 +26,7 @@ struct pfl_running_row {
 struct pfl_running_rows {
     struct pfl_running_row rows[PFL_RUNNING_ROWS_MAX];
     size_t len;
-    size_t left_out; /* sessions that found no row */
+    size_t left_out; /* sessions for which there was no row left */
 };
 
 /* Adds the sessions of a serialized TracingServiceState. PFL_EPARSE, PFL_ENOMEM. */

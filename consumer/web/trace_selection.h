@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which traces the page of traces shows, as its form and its address have it. Pure. */
+/* The filter of the Traces page, as its form and its address have it. Pure. */
 #ifndef PFL_CONSUMER_WEB_TRACE_SELECTION_H
 #define PFL_CONSUMER_WEB_TRACE_SELECTION_H
 

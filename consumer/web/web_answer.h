@@ -9,7 +9,8 @@
 #include "consumer/web/page_address.h"
 #include "consumer/web/web_port.h"
 
-/* A page loads from here, sends forms here, and nobody shows it in a frame: for every answer. */
+/* Of every answer: a page loads from this origin alone, sends forms to it alone, and no page may
+ * show it in a frame. */
 #define PFL_WEB_SECURITY_FIELDS                                                                    \
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "           \
     "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "                    \
@@ -23,7 +24,7 @@ const struct pfl_web_conf *pfl_web_get_conf(const struct pfl_web *self);
 struct pfl_host_rows *pfl_web_get_hosts(struct pfl_web *self);
 uint64_t pfl_web_get_now_ms(const struct pfl_web *self); /* of the loop */
 bool pfl_web_is_closing(const struct pfl_web *self);
-/* People are elsewhere: what is handed to a program of this machine does not reach them. */
+/* The browsers are on other machines, so the Perfetto UI in them cannot fetch from this one. */
 bool pfl_web_is_behind_proxy(const struct pfl_web *self);
 
 /* The frame of a page: `title` and `path` (of its tab; "" for none) are borrowed by it; `notice` is

@@ -8,7 +8,7 @@
 
 struct pfl_web_route {
     const char *method; /* GET, and so HEAD; or POST */
-    const char *path;   /* this; or, with a slash at its end, all that begin with it */
+    const char *path;   /* the whole path; with a slash at its end, a prefix of paths */
     /* Access was judged, and for POST the form's token. It answers the exchange, now or later. */
     void (*open)(struct pfl_web *web, struct pfl_http_exchange *exchange,
                  const struct pfl_web_request *request);

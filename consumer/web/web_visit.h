@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request to a page that is not answered at once: its exchange, its time, what it waits for.
- * A page embeds it in a struct of its own. And parts: what a page keeps between requests.
+ * A visit is one request to a page that is not answered at once: its exchange, its time limit, and
+ * what it waits for. A page embeds it in its own struct. A part is what a page keeps between
+ * requests.
  */
 #ifndef PFL_CONSUMER_WEB_WEB_VISIT_H
 #define PFL_CONSUMER_WEB_WEB_VISIT_H
