@@ -6,14 +6,12 @@
  */
 #include "consumer/cmd/collector_session.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "consumer/report/summary.h"
 #include "consumer/text.h"
-#include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
 
 static void on_late(uv_timer_t *timer)
@@ -31,19 +29,11 @@ static void begin_time(struct pfl_collector_session *s)
 
 static void take_names(struct pfl_collector_session *s, struct pfl_span body)
 {
-    json_t *answer = json_loadb((const char *)body.data, body.len, 0, NULL);
-    const json_t *list = json_object_get(answer, "collectors");
+    char name[sizeof(s->name)] = "";
 
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_object_get(json_array_get(list, i), "name"));
-
-        if (name == NULL || !pfl_identity_is_name(name))
-            continue;
-        s->found++;
-        if (s->args->collector == NULL)
-            (void)snprintf(s->name, sizeof(s->name), "%s", name);
-    }
-    json_decref(answer);
+    s->found = pfl_collector_conn_read_names(body, name, sizeof(name));
+    if (s->found != 0 && s->args->collector == NULL)
+        (void)snprintf(s->name, sizeof(s->name), "%s", name);
 }
 
 static void on_collectors(void *user, int err, unsigned status, struct pfl_span body)

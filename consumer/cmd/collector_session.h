@@ -12,7 +12,7 @@ struct pfl_collector_session {
     struct pfl_collector_conn *conn; /* NULL: closed */
     char name[PFL_HOST_NAME_MAX];
     char why[512];
-    unsigned found; /* collectors of the relay */
+    size_t found; /* collectors of the relay */
     bool has_answer;
     /* Of the question that is open. */
     uint32_t id; /* 0: none */

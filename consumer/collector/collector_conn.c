@@ -7,6 +7,7 @@
  */
 #include "consumer/collector/collector_conn.h"
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -152,4 +153,22 @@ void pfl_collector_conn_close(struct pfl_collector_conn *self)
 {
     self->is_closing = true;
     pfl_stream_close(self->stream);
+}
+
+size_t pfl_collector_conn_read_names(struct pfl_span answer, char *ret_name, size_t name_len)
+{
+    json_t *object = json_loadb((const char *)answer.data, answer.len, 0, NULL);
+    const json_t *list = json_object_get(object, "collectors");
+    size_t found = 0;
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_object_get(json_array_get(list, i), "name"));
+
+        if (name == NULL || !pfl_identity_is_name(name))
+            continue;
+        found++;
+        (void)snprintf(ret_name, name_len, "%s", name);
+    }
+    json_decref(object);
+    return found;
 }

@@ -35,4 +35,8 @@ void pfl_collector_conn_pause(struct pfl_collector_conn *self, bool is_paused);
 /* Idempotent; on_closed follows. */
 void pfl_collector_conn_close(struct pfl_collector_conn *self);
 
+/* Reads the relay's answer to GET /v1/collectors: how many collectors it names. `ret_name` (room
+ * for name_len) gets the last one's name. */
+size_t pfl_collector_conn_read_names(struct pfl_span answer, char *ret_name, size_t name_len);
+
 #endif

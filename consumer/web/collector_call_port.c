@@ -12,14 +12,12 @@
  */
 #include "consumer/web/collector_call_port.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/collector/collector_conn.h"
 #include "consumer/host/host_spec.h"
-#include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
 
 /* The request for names: its own, as the relay may never answer. */
@@ -36,7 +34,7 @@ struct pfl_collector_call {
     bool is_timer_closing;
     bool has_collector;
     char name[PFL_HOST_NAME_MAX]; /* the collector's */
-    unsigned found;
+    size_t found;
     char why[512];
 };
 
@@ -136,22 +134,6 @@ static void dial(struct pfl_collector_call *c)
 
 /* ---- its name ---- */
 
-static void take_names(struct pfl_collector_call *c, struct pfl_span body)
-{
-    json_t *answer = json_loadb((const char *)body.data, body.len, 0, NULL);
-    const json_t *list = json_object_get(answer, "collectors");
-
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_object_get(json_array_get(list, i), "name"));
-
-        if (name == NULL || !pfl_identity_is_name(name))
-            continue;
-        c->found++;
-        (void)snprintf(c->name, sizeof(c->name), "%s", name);
-    }
-    json_decref(answer);
-}
-
 static void on_collectors(void *user, int err, unsigned status, struct pfl_span body)
 {
     struct asked *asked = user;
@@ -162,7 +144,7 @@ static void on_collectors(void *user, int err, unsigned status, struct pfl_span 
         return;
     c->asked = NULL;
     if (err == 0 && status == 200)
-        take_names(c, body);
+        c->found = pfl_collector_conn_read_names(body, c->name, sizeof(c->name));
     if (c->found == 1) {
         dial(c);
         return;

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -205,6 +206,27 @@ static void what_is_no_name_is_refused(void **state)
     assert_int_equal(uv_loop_close(&owner.loop), 0);
 }
 
+static size_t read_names(const char *answer, char *name, size_t name_len)
+{
+    return pfl_collector_conn_read_names(pfl_span_of(answer, strlen(answer)), name, name_len);
+}
+
+static void collectors_of_the_relays_answer_are_counted(void **state)
+{
+    char name[16] = "";
+
+    (void)state;
+    assert_int_equal(read_names("{\"collectors\":[{\"name\":\"one\"}]}", name, sizeof(name)), 1);
+    assert_string_equal(name, "one");
+    assert_int_equal(read_names("{\"collectors\":[{\"name\":\"two\"},{\"name\":\"a/b\"},{},3]}",
+                                name, sizeof(name)),
+                     1);
+    assert_string_equal(name, "two");
+    assert_int_equal(read_names("{\"collectors\":7}", name, sizeof(name)), 0);
+    assert_int_equal(read_names("", name, sizeof(name)), 0);
+    assert_string_equal(name, "two");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_reply_may_close_it_and_no_other_comes_then),
         cmocka_unit_test(a_paused_stream_delivers_nothing),
         cmocka_unit_test(what_is_no_name_is_refused),
+        cmocka_unit_test(collectors_of_the_relays_answer_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
