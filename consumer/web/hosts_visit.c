@@ -2,7 +2,7 @@
 /*
  * The list of hosts: see hosts_visit.h. Happy path: the page is answered from what is known. If
  * that is old, the relay and the shown hosts are asked first, with PFL_WEB_PATIENCE_MS to answer.
- * Failures: the page says that the relay is away. Limits: those of web_port.h. A role may open few
+ * Failures: the page says that the relay is away. Limits: those of web_conf.h. A role may open few
  * streams a minute, and each question to a host opens one.
  */
 #include "consumer/web/hosts_visit.h"

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "consumer/web/web_impl.h"
-#include "consumer/web/web_routes.h"
 
 #define FIELDS_BYTES 1536u
 
@@ -46,8 +45,8 @@ struct pfl_layout pfl_web_lay_out(const struct pfl_web *self, const char *title,
 
     return (struct pfl_layout){
         .title = title,
-        .tabs = pfl_web_tabs,
-        .tabs_len = pfl_web_tabs_len,
+        .tabs = self->tabs,
+        .tabs_len = self->tabs_len,
         .path = path,
         .fleet = self->conf.fleet,
         .relay = relay->name,

@@ -7,7 +7,7 @@
 #include "consumer/web/html.h"
 #include "consumer/web/layout.h"
 #include "consumer/web/page_address.h"
-#include "consumer/web/web_port.h"
+#include "consumer/web/web_conf.h"
 
 /* Of every answer: a page loads from this origin alone, sends forms to it alone, and no page may
  * show it in a frame. */

@@ -5,13 +5,16 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "consumer/web/layout.h"
 #include "consumer/web/notices.h"
 #include "consumer/web/web_access.h"
-#include "consumer/web/web_port.h"
+#include "consumer/web/web_conf.h"
 #include "consumer/web/web_visit.h"
 
 struct pfl_web {
     struct pfl_web_conf conf;
+    const struct pfl_layout_tab *tabs; /* of the routes; static */
+    size_t tabs_len;
     struct pfl_http_port *http;  /* owned; NULL once closed */
     struct pfl_host_rows *hosts; /* owned */
     struct pfl_web_access access;
@@ -29,5 +32,7 @@ struct pfl_web {
 
 /* A visit, a part or the HTTP port ended: the pages are freed with the last of them. */
 void pfl_web_free_if_gone(struct pfl_web *self);
+/* Visits that wait for the relay's list go on when it is there, or when the relay is away. */
+void pfl_web_visits_step(struct pfl_web *self);
 
 #endif

@@ -171,6 +171,8 @@ int pfl_web_open(const struct pfl_web_conf *conf, struct pfl_web **ret_web)
 
     if (rc == 0) {
         w->conf = *conf;
+        w->tabs = pfl_web_tabs;
+        w->tabs_len = pfl_web_tabs_len;
         if (conf->fresh_ms == 0)
             w->conf.fresh_ms = PFL_WEB_FRESH_MS;
         pfl_list_init(&w->visits);
@@ -196,6 +198,11 @@ int pfl_web_open(const struct pfl_web_conf *conf, struct pfl_web **ret_web)
 void pfl_web_get_link(const struct pfl_web *self, char *ret_link, size_t link_len)
 {
     pfl_web_access_get_link(&self->access, ret_link, link_len);
+}
+
+void pfl_web_step(struct pfl_web *self)
+{
+    pfl_web_visits_step(self);
 }
 
 static void end_visit(struct pfl_web_visit *v)

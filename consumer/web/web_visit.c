@@ -145,7 +145,7 @@ static void take_inventory(struct pfl_web *w)
         pfl_inventory_free(inventory);
 }
 
-void pfl_web_step(struct pfl_web *self)
+void pfl_web_visits_step(struct pfl_web *self)
 {
     const struct pfl_web_relay *relay = &self->conf.relay;
     struct pfl_list *it;

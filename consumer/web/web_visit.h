@@ -12,7 +12,7 @@
 #include "consumer/http/http_port.h"
 #include "consumer/web/html.h"
 #include "consumer/web/page_address.h"
-#include "consumer/web/web_port.h"
+#include "consumer/web/web_conf.h"
 
 struct pfl_web_visit;
 
