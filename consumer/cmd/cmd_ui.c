@@ -20,8 +20,8 @@
 #include "consumer/cmd/open_trace.h"
 #include "consumer/open/hand_over.h"
 #include "consumer/report/summary.h"
-#include "consumer/web/command_line.h"
-#include "consumer/web/web_access.h"
+#include "consumer/web/frame/web_access.h"
+#include "consumer/web/html/command_line.h"
 #include "consumer/web/web_port.h"
 
 #define LINK_BYTES   128u

@@ -17,9 +17,9 @@
 
 #include "base/mem.h"
 #include "consumer/web/assets.h"
-#include "consumer/web/fleet_visit.h"
-#include "consumer/web/web_answer.h"
-#include "consumer/web/web_impl.h"
+#include "consumer/web/fleet/fleet_visit.h"
+#include "consumer/web/frame/web_answer.h"
+#include "consumer/web/frame/web_impl.h"
 #include "consumer/web/web_routes.h"
 
 #define BODY_MAX_BYTES 65536u

@@ -3,7 +3,7 @@
 #ifndef PFL_CONSUMER_WEB_WEB_PORT_H
 #define PFL_CONSUMER_WEB_WEB_PORT_H
 
-#include "consumer/web/web_conf.h"
+#include "consumer/web/frame/web_conf.h"
 
 /* PFL_EIO (the port is taken; logged), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_web_open(const struct pfl_web_conf *conf, struct pfl_web **ret_web);

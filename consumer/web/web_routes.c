@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-#include "consumer/web/fleet_visit.h"
-#include "consumer/web/host_visit.h"
-#include "consumer/web/hosts_visit.h"
-#include "consumer/web/record_visit.h"
-#include "consumer/web/recording_visit.h"
-#include "consumer/web/running_visit.h"
-#include "consumer/web/trace_change_visit.h"
-#include "consumer/web/traces_visit.h"
+#include "consumer/web/fleet/fleet_visit.h"
+#include "consumer/web/hosts/host_visit.h"
+#include "consumer/web/hosts/hosts_visit.h"
+#include "consumer/web/record/record_visit.h"
+#include "consumer/web/record/recording_visit.h"
+#include "consumer/web/record/running_visit.h"
+#include "consumer/web/traces/trace_change_visit.h"
+#include "consumer/web/traces/traces_visit.h"
 
 static const struct pfl_web_route routes[] = {
     {"GET", "/hosts", pfl_hosts_visit_open},

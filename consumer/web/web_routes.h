@@ -3,8 +3,8 @@
 #ifndef PFL_CONSUMER_WEB_WEB_ROUTES_H
 #define PFL_CONSUMER_WEB_WEB_ROUTES_H
 
-#include "consumer/web/layout.h"
-#include "consumer/web/web_visit.h"
+#include "consumer/web/frame/web_visit.h"
+#include "consumer/web/html/layout.h"
 
 struct pfl_web_route {
     const char *method; /* GET, and so HEAD; or POST */

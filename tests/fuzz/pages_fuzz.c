@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "consumer/web/host_page.h"
-#include "consumer/web/hosts_page.h"
-#include "consumer/web/web_access.h"
+#include "consumer/web/frame/web_access.h"
+#include "consumer/web/hosts/host_page.h"
+#include "consumer/web/hosts/hosts_page.h"
 #include "proto/unpack.h"
 #include "tests/support/fuzz_note.h"
 

@@ -7,7 +7,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "consumer/web/fleet_history.h"
+#include "consumer/web/fleet/fleet_history.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -57,7 +57,7 @@ SHELLS = {
     "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
     "agent/daemon": re.compile(r"((alarm|collect|events|join|order|segment|stream)/)?(\w*port|port_impl|segments_impl|sandbox|daemon|main)\.[ch]$"),
     "collector": re.compile(r"((store|index)/\w+|(\w+/)?\w*port|sandbox|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ask/(\w+_port|answer_store)|ui/(ui_port|nested_loop|fleet_(client|impl|port|run))|http/http_port|open/\w+_port|web/(\w+_(port|visit|part)|host_question|web_(answer|impl|routes))|collector/collector_conn|host/(fan_out|\w+_conn|host_recording\w*))\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ask/(\w+_port|answer_store)|ui/(ui_port|nested_loop|fleet_(client|impl|port|run))|http/http_port|open/\w+_port|web/(\w+/)?(\w+_(port|visit|part)|host_question|web_(answer|conf|impl|routes))|collector/collector_conn|host/(fan_out|\w+_conn|host_recording\w*))\.[ch]$"),
 }
 
 # The folders inside a folder, from the bottom up ("": its own files). A folder uses only those below it.
@@ -65,7 +65,8 @@ FLOORS = {
     "agent/daemon": ("events", "stream", "alarm", "segment", "order", "collect", "join", ""),
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
     "collector": ("describe", "store", "index", "engines", "relay", "retain", "order", "pull", "serve", ""),
-    "consumer": ("", "clock", "config", "merge", "collector", "ask", "host", "report", "recording", "proxy", "ui", "http", "open", "web", "cmd"),
+    "consumer": ("", "clock", "config", "merge", "collector", "ask", "host", "report", "recording", "proxy", "ui", "http", "open",
+                 "web/html", "web/frame", "web/traces", "web/hosts", "web/record", "web/fleet", "web", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel", "order"),
     "relay": ("policy", "hub", "direct", "accept", ""),

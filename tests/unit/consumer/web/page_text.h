@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "consumer/web/layout.h"
+#include "consumer/web/html/layout.h"
 
 #define PAGE_TEXT_MAX (1u << 20)
 

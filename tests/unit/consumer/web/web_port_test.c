@@ -20,7 +20,7 @@
 #include "base/closer.h"
 #include "base/io/loop.h"
 #include "base/mem.h"
-#include "consumer/web/web_impl.h"
+#include "consumer/web/frame/web_impl.h"
 #include "tests/support/sweep.h"
 
 #define TEXT_MAX (1u << 20)

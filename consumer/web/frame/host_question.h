@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asks hosts for their services' state, for a visit, and notes in the host rows what they answer.
+ */
+#ifndef PFL_CONSUMER_WEB_FRAME_HOST_QUESTION_H
+#define PFL_CONSUMER_WEB_FRAME_HOST_QUESTION_H
+
+#include "consumer/host/fan_out.h"
+#include "consumer/web/frame/web_visit.h"
+
+struct pfl_host_question {
+    struct pfl_web_visit *visit; /* borrowed: it is held meanwhile */
+    struct pfl_host_spec *specs; /* owned */
+    struct pfl_fan_out *fan_out; /* owned; NULL: nobody is asked */
+    bool is_open;
+    void (*on_over)(struct pfl_web_visit *visit);
+};
+
+/* Takes the specs. Nobody is asked if there are none, without memory, or when too many questions
+ * are open; else on_over follows if the visit is not answered by then, and the visit is released.
+ */
+void pfl_host_question_open(struct pfl_host_question *self, struct pfl_web_visit *visit,
+                            struct pfl_host_spec *specs, size_t specs_len,
+                            void (*on_over)(struct pfl_web_visit *visit));
+/* Notes the answers that have come so far. */
+void pfl_host_question_take(struct pfl_host_question *self);
+void pfl_host_question_abort(struct pfl_host_question *self);
+void pfl_host_question_fini(struct pfl_host_question *self); /* not while it is open */
+
+/* How a row's host is reached. */
+void pfl_host_question_set_spec(const struct pfl_host_row *row, struct pfl_host_spec *spec);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sessions of many hosts' services; sessions of one name are one row. Pure. */
+#ifndef PFL_CONSUMER_WEB_RECORD_RUNNING_ROWS_H
+#define PFL_CONSUMER_WEB_RECORD_RUNNING_ROWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define PFL_RUNNING_ROWS_MAX        200u
+#define PFL_RUNNING_ROWS_NAME_BYTES 128u /* as a session's name may have */
+
+struct pfl_running_row {
+    char name[PFL_RUNNING_ROWS_NAME_BYTES]; /* "": it has none, and is one host's */
+    char state[32];                         /* as the first host says it */
+    char hosts[256];                        /* names of the first ones */
+    size_t hosts_len;
+    int64_t since_s;     /* UNIX time, of the oldest; 0: not known */
+    int32_t user;        /* who made it there, on the first host */
+    uint64_t ring_bytes; /* of all hosts */
+    bool can_be_copied;  /* it has a name, and runs */
+};
+
+struct pfl_running_rows {
+    struct pfl_running_row rows[PFL_RUNNING_ROWS_MAX];
+    size_t len;
+    size_t left_out; /* sessions for which there was no row left */
+};
+
+/* Adds the sessions of a serialized TracingServiceState. PFL_EPARSE, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_running_rows_add(struct pfl_running_rows *self, const char *host,
+                                      struct pfl_span state);
+/* Does this state have a running session of that name? False, too, if it is malformed or without
+ * memory. */
+bool pfl_running_rows_has(struct pfl_span state, const char *name);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions of many hosts by their names, and the Running page as a whole text: what can be copied,
+ * limits, harmless strings, each allocation failing once.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "consumer/web/record/running_page.h"
+#include "perfetto/service_state.pb-c.h"
+#include "tests/support/sweep.h"
+#include "tests/unit/consumer/web/page_text.h"
+
+#define EVIL  "<script>alert(1)</script>\"'&"
+#define NOW_S 1800000000
+
+typedef Perfetto__Protos__TracingServiceState state_t;
+typedef Perfetto__Protos__TracingServiceState__TracingSession session_t;
+
+static uint8_t bytes[65536];
+static struct pfl_running_rows rows;
+
+/* A state with these sessions, `NAME STATE` each. */
+static struct pfl_span make_state(const char *const (*sessions)[2], size_t len)
+{
+    static session_t all[300];
+    static session_t *pointers[300];
+    static uint32_t sizes[] = {1024, 8};
+    state_t state = PERFETTO__PROTOS__TRACING_SERVICE_STATE__INIT;
+
+    for (size_t i = 0; i < len; i++) {
+        all[i] = (session_t)PERFETTO__PROTOS__TRACING_SERVICE_STATE__TRACING_SESSION__INIT;
+        all[i].unique_session_name = (char *)(uintptr_t)sessions[i][0];
+        all[i].state = (char *)(uintptr_t)sessions[i][1];
+        all[i].has_consumer_uid = 1;
+        all[i].consumer_uid = 1000;
+        all[i].has_start_realtime_ns = 1;
+        all[i].start_realtime_ns = (NOW_S - 60 - (int64_t)i) * 1000000000;
+        all[i].n_buffer_size_kb = 2;
+        all[i].buffer_size_kb = sizes;
+        pointers[i] = &all[i];
+    }
+    state.n_tracing_sessions = len;
+    state.tracing_sessions = pointers;
+    assert_true(protobuf_c_message_get_packed_size(&state.base) <= sizeof(bytes));
+    return pfl_span_of(bytes, protobuf_c_message_pack(&state.base, bytes));
+}
+
+static const char *const of_web1[][2] = {
+    {"flight", "STARTED"}, {NULL, "STARTED"}, {EVIL, "STARTED"}};
+static const char *const of_web2[][2] = {{"flight", "STARTED"}, {"over", "DISABLED"}};
+
+static int fill(void)
+{
+    int rc;
+
+    memset(&rows, 0, sizeof(rows));
+    rc = pfl_running_rows_add(&rows, "web1", make_state(of_web1, 3));
+    return rc == 0 ? pfl_running_rows_add(&rows, "web2", make_state(of_web2, 2)) : rc;
+}
+
+static void sessions_of_one_name_are_one_row(void **state)
+{
+    (void)state;
+    assert_int_equal(fill(), 0);
+    assert_int_equal(rows.len, 4);
+    assert_string_equal(rows.rows[0].name, "flight");
+    assert_string_equal(rows.rows[0].hosts, "web1, web2");
+    assert_int_equal(rows.rows[0].hosts_len, 2);
+    assert_int_equal(rows.rows[0].ring_bytes, 2 * 1032 * 1024);
+    assert_int_equal(rows.rows[0].since_s, NOW_S - 60);
+    assert_true(rows.rows[0].can_be_copied);
+    assert_false(rows.rows[1].can_be_copied); /* it has no name */
+    assert_false(rows.rows[3].can_be_copied); /* it does not run */
+    assert_int_equal(pfl_running_rows_add(&rows, "bad", pfl_span_of("\x0a\xff", 2)), PFL_EPARSE);
+}
+
+static void session_is_found_by_name_while_it_runs(void **state)
+{
+    struct pfl_span all = make_state(of_web2, 2);
+
+    (void)state;
+    assert_true(pfl_running_rows_has(all, "flight"));
+    assert_false(pfl_running_rows_has(all, "over"));
+    assert_false(pfl_running_rows_has(all, "fligh"));
+    assert_false(pfl_running_rows_has(pfl_span_of("\x0a\xff", 2), "flight"));
+}
+
+static void rows_and_names_have_limits(void **state)
+{
+    static const char *many[201][2];
+    static char long_name[PFL_RUNNING_ROWS_NAME_BYTES + 1];
+    const char *const one[][2] = {{long_name, "STARTED"}};
+
+    (void)state;
+    memset(&rows, 0, sizeof(rows));
+    memset(long_name, 'a', PFL_RUNNING_ROWS_NAME_BYTES);
+    assert_int_equal(pfl_running_rows_add(&rows, "h", make_state(one, 1)), 0);
+    assert_int_equal(rows.len, 0);
+    assert_int_equal(rows.left_out, 1);
+    for (size_t i = 0; i < 201; i++)
+        many[i][0] = "", many[i][1] = "STARTED";
+    assert_int_equal(
+        pfl_running_rows_add(&rows, "h", make_state((const char *const(*)[2])many, 201)), 0);
+    assert_int_equal(rows.len, PFL_RUNNING_ROWS_MAX);
+    assert_int_equal(rows.left_out, 2);
+    for (unsigned i = 0; i < 300; i++)
+        assert_int_equal(pfl_running_rows_add(&rows, "host-of-some-length", make_state(of_web2, 0)),
+                         0);
+    memset(&rows, 0, sizeof(rows));
+    for (unsigned i = 0; i < 300; i++)
+        assert_int_equal(pfl_running_rows_add(&rows, "host-of-some-length", make_state(of_web2, 1)),
+                         0);
+    assert_int_equal(rows.rows[0].hosts_len, 300);
+    assert_true(strlen(rows.rows[0].hosts) < sizeof(rows.rows[0].hosts));
+}
+
+static int write_page(const struct pfl_running_page *page, struct pfl_html *h)
+{
+    struct pfl_layout layout = page_text_layout("Running");
+
+    pfl_html_init(h, PAGE_TEXT_MAX);
+    pfl_running_page_write(page, &layout, h);
+    return h->rc;
+}
+
+static void page_has_a_row_each_and_a_button_for_what_can_be_copied(void **state)
+{
+    struct pfl_running_page page = {
+        .rows = &rows, .asked = 3, .answered = 2, .all = 4, .now_s = NOW_S};
+    struct pfl_html h;
+
+    (void)state;
+    assert_int_equal(fill(), 0);
+    rows.left_out = 1;
+    assert_int_equal(write_page(&page, &h), 0);
+    page_text_check(page_text_take_main(&h), "sessions");
+    memset(&rows, 0, sizeof(rows));
+    page.asked = page.answered = page.all = 2;
+    assert_int_equal(write_page(&page, &h), 0);
+    page_text_check(page_text_take_main(&h), "none");
+}
+
+static int fill_and_write(void *arg)
+{
+    struct pfl_running_page page = {.rows = &rows, .now_s = NOW_S};
+    struct pfl_html h;
+    int rc = fill();
+
+    (void)arg;
+    if (rc != 0)
+        return rc;
+    rc = write_page(&page, &h);
+    pfl_html_fini(&h);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    pfl_sweep(fill_and_write, NULL, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sessions_of_one_name_are_one_row),
+        cmocka_unit_test(session_is_found_by_name_while_it_runs),
+        cmocka_unit_test(rows_and_names_have_limits),
+        cmocka_unit_test(page_has_a_row_each_and_a_button_for_what_can_be_copied),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return page_text_run("running_page", tests, sizeof(tests) / sizeof(tests[0]));
+}
