@@ -155,14 +155,12 @@ static void on_found(struct pfl_job *j)
     j->rows_left -= j->rows < j->rows_left ? j->rows : j->rows_left;
     if (j->checked.kind == PFL_REQUEST_LIST)
         j->step = PFL_JOB_REPLY;
-    else if (j->checked.kind == PFL_REQUEST_SUM)
-        end_page(j);
     else if (j->checked.kind == PFL_REQUEST_PRESIGN || j->checked.kind == PFL_REQUEST_VERIFY)
         begin_trace(j);
-    else if (j->page_len != 0)
-        j->step = PFL_JOB_CHANGE;
-    else
+    else if (j->checked.kind == PFL_REQUEST_SUM || j->page_len == 0)
         end_page(j);
+    else
+        j->step = PFL_JOB_CHANGE;
 }
 
 static void on_hashed(struct pfl_job *j)

@@ -22,7 +22,7 @@ STORE_KIB = 256 << 10
 LONGEST_S = 300
 STORED_NUMBERS = 200_000
 MEMORY_KIB = 80 << 10
-QUIET_S, ATTACKED_S = 10, 30
+QUIET_S, ATTACKED_S = 6, 15
 ORDER = """name: "web"
 select { }
 config { buffers { size_kb: 1024 } data_sources { config { name: "com.example.load" } } }
