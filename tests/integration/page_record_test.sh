@@ -21,7 +21,7 @@ mkdir -m 700 "$WORK/shots" "$WORK/handles" "$WORK/traces"
 start_host() { # start_host NAME ROLE
     mkdir -p "$WORK/$1"
     use_service "$1"
-    start "$1" "$BIN/perfleetd"
+    start "$1" "$BIN/perfleetd" --max-sessions 60 # of which this user may have 20
     SERVICE=$STARTED
     wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
     start "example-$1" "$BIN/perfleet-example" --rate 1000
