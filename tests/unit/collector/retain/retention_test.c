@@ -411,6 +411,12 @@ static void notes_of_deletions_are_within_the_bytes_of_all(void **state)
     assert_true(pfl_retention_add_kind(r, &kind));
     pfl_retention_on_listed(r);
     assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_END);
+    kind.bytes++;
+    pfl_retention_begin(r, NOW);
+    pfl_retention_set_notes(r, 100000);
+    assert_true(pfl_retention_add_kind(r, &kind));
+    pfl_retention_on_listed(r);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_OLDEST);
     pfl_retention_free(r);
 }
 

@@ -36,6 +36,15 @@ static void what_the_role_allows_passes_as_it_is(void **state)
     bind(&w);
     make_enable(&f, fine);
     assert_passes(&w, &f);
+    /* The longest time, by each of the ways to set it. */
+    make_enable(&f, "buffers { size_kb: 4096 } duration_ms: 10000");
+    assert_passes(&w, &f);
+    make_enable(&f, "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 10000 "
+                    "triggers { name: \"t\" } }");
+    assert_passes(&w, &f);
+    make_enable(&f, "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 9000 "
+                    "triggers { stop_delay_ms: 1000 } triggers { stop_delay_ms: 999 } }");
+    assert_passes(&w, &f);
     make_invoke(&f, READ, pfl_span_of(NULL, 0));
     assert_passes(&w, &f);
     make_invoke(&f, FREE, pfl_span_of(NULL, 0));

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -24,6 +25,7 @@ struct world {
     unsigned replies;
     struct pfl_rpc_reply reply;
     char body[16];
+    char why[16];
     int reply_answer;
 };
 
@@ -61,6 +63,8 @@ static int on_reply(void *user, const struct pfl_rpc_reply *reply)
     memset(self->body, 0, sizeof(self->body));
     if (reply->body.len != 0)
         memcpy(self->body, reply->body.data, reply->body.len);
+    (void)snprintf(self->why, sizeof(self->why), "%.*s", (int)reply->why.len,
+                   reply->why.len != 0 ? (const char *)reply->why.data : "");
     return self->reply_answer;
 }
 
@@ -227,6 +231,23 @@ static void both_forms_of_failure_are_failures_without_body(void **state)
     assert_int_equal(FEED("\x06\0\0\0\x10\x03\x32\x02\x10\x00"), 0);
     assert_int_equal(w.replies, 2);
     assert_false(w.reply.success);
+    assert_int_equal(w.reply.body.len, 0);
+}
+
+/* The reason is field 50001 of the reply. */
+static void a_failure_has_the_hosts_reason_and_a_success_has_none(void **state)
+{
+    (void)state;
+    bind();
+    assert_int_equal(pfl_rpc_client_invoke(w.client, "Go", ARGS, -1, on_reply, &w), 0);
+    assert_int_equal(pfl_rpc_client_invoke(w.client, "Go", ARGS, -1, on_reply, &w), 0);
+    assert_int_equal(FEED("\x0c\0\0\0\x10\x02\x32\x08\x08\x00\x8a\xb5\x18\x02no"), 0);
+    assert_int_equal(w.reply.why.len, 2);
+    assert_string_equal(w.why, "no");
+    assert_int_equal(w.reply.body.len, 0);
+    assert_int_equal(FEED("\x0c\0\0\0\x10\x03\x32\x08\x08\x01\x8a\xb5\x18\x02no"), 0);
+    assert_true(w.reply.success);
+    assert_int_equal(w.reply.why.len, 0);
     assert_int_equal(w.reply.body.len, 0);
 }
 
@@ -421,6 +442,7 @@ int main(void)
         TEST(method_with_one_reply_has_no_more_than_one),
         TEST(failure_ends_a_stream),
         TEST(both_forms_of_failure_are_failures_without_body),
+        TEST(a_failure_has_the_hosts_reason_and_a_success_has_none),
         TEST(request_error_ends_its_request_as_a_failure),
         TEST(replies_of_another_kind_or_id_are_dropped),
         TEST(impossible_frames_end_the_connection),

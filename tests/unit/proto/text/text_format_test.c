@@ -289,6 +289,8 @@ static void mistakes_in_values_are_reported(void **state)
         {"rb: [true,]", 1, 11, "expected true or false for \"rb\", found \"]\""},
         {"dbl: 0x10", 1, 6, "expected a number for \"dbl\", found \"0x10\""},
         {"dbl: 07", 1, 6, "expected a number for \"dbl\", found \"07\""},
+        {"dbl: 0d1", 1, 6, "expected a number for \"dbl\", found \"0d1\""},
+        {"dbl: 0g", 1, 6, "expected a number for \"dbl\", found \"0g\""},
         {"dbl: 1.2.3", 1, 6, "expected a number for \"dbl\", found \"1.2.3\""},
         {"u32: 08", 1, 6, "expected an integer from 0 to 4294967295 for \"u32\", found \"08\""},
         {"u32: 0x", 1, 6, "expected an integer from 0 to 4294967295 for \"u32\", found \"0x\""},

@@ -147,6 +147,12 @@ static void a_copy_has_the_same_sequences_in_the_same_slots_and_order(void **sta
     for (uint32_t i = MANY; i < MANY + GONE; i++)
         add(i);
     assert_int_equal(table.slots_used, used); /* slots that were free are free in the copy */
+    for (uint32_t i = GONE; i < MANY + GONE; i++) {
+        struct pfl_sequence *seq = pfl_sequence_table_find(&table, key(i));
+
+        assert_non_null(seq);
+        assert_ptr_equal(pfl_sequence_table_at(&table, seq->slot), seq); /* each has its own */
+    }
     pfl_sequence_table_trim(&table);
     assert_int_equal(table.count, PFL_SEQUENCES_KEPT_EMPTY);
     assert_null(pfl_sequence_table_find(&table, key(GONE)));

@@ -122,6 +122,9 @@ static void another_user_names_no_file_without_an_output_dir(void **state)
     stranger->is_privileged = true; /* that is another right */
     enable = pfl_kit_consumer_enable(&other, named);
     pfl_kit_consumer_expect_disabled(&other, enable, "--output-dir");
+    enable = pfl_kit_consumer_enable(&other, ONE_BUFFER "write_into_file: true");
+    pfl_kit_consumer_expect_disabled(&other, enable,
+                                     "with EnableTracing"); /* the file has no name */
     kit.service.conf.has_output_dirs = true;
     enable = pfl_kit_consumer_enable(&other, named);
     pfl_kit_consumer_expect_disabled(&other, enable, "cannot be created");

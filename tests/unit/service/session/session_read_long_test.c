@@ -70,7 +70,7 @@ static size_t put_size(uint8_t *dst, size_t len)
 }
 
 /* Field 900 with BYTES of content, in chunks, into the session's only buffer. */
-static void commit_long(void)
+static void commit_long_of(uint16_t writer_id)
 {
     struct pfl_session *session =
         PFL_CONTAINER_OF(kit.service.sessions.next, struct pfl_session, node);
@@ -87,7 +87,7 @@ static void commit_long(void)
         size_t part = left < CHUNK_BYTES ? left : CHUNK_BYTES;
         struct pfl_trace_buffer_chunk chunk = {
             .producer_id = 3,
-            .writer_id = 1,
+            .writer_id = writer_id,
             .chunk_id = id,
             .fragments = 1,
             .flags = (uint8_t)((at != 0 ? PFL_CHUNK_CONTINUES_PREV : 0u) |
@@ -102,6 +102,11 @@ static void commit_long(void)
         pfl_trace_buffer_commit(session->buffers[0].ring, &chunk);
         at += part;
     }
+}
+
+static void commit_long(void)
+{
+    commit_long_of(1);
 }
 
 /* How often it is in there; all bytes must be whole packets. */
@@ -141,16 +146,18 @@ static unsigned count_long(struct pfl_span trace)
     return count;
 }
 
+/* Of two writers, one behind the other. */
 static void read_it(const char *config)
 {
     struct pfl_buf trace;
     uint64_t read_id;
 
     (void)pfl_kit_consumer_enable(&consumer, config);
-    commit_long();
+    commit_long_of(1);
+    commit_long_of(2);
     read_id = pfl_kit_client_invoke(&consumer, KIT_READ, NO_ARGS);
     pfl_kit_client_read_trace(&consumer, read_id, &trace);
-    assert_int_equal(count_long(pfl_buf_get(&trace)), 1);
+    assert_int_equal(count_long(pfl_buf_get(&trace)), 2);
     pfl_buf_fini(&trace);
 }
 

@@ -75,6 +75,8 @@ static void bytes_that_are_no_utf8_are_replaced(void **state)
     assert_string_equal(write_text("\xc0\xbc"), R R);             /* an overlong < */
     assert_string_equal(write_text("\xe0\x80\xbc"), R R R);       /* likewise */
     assert_string_equal(write_text("\xed\xa0\x80"), R R R);       /* a surrogate */
+    assert_string_equal(write_text("\xf0\x8f\xbf\xbf"), R R R R); /* overlong, by one */
+    assert_string_equal(write_text("\xf0\x90\x80\x80"), "\xf0\x90\x80\x80");
     assert_string_equal(write_text("\xf4\x90\x80\x80"), R R R R); /* past the last one */
     assert_string_equal(write_text("\xe2\x82"), R R);             /* cut */
 }
