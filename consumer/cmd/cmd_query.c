@@ -81,8 +81,8 @@ static int report_states(const struct pfl_fan_out *fan_out, const struct pfl_arg
         rc = pfl_service_state_json(hosts, len, view->detail, out);
     if (rc == 0 && !args->is_json && is_brief)
         rc = report_table(hosts, len, args, view->screen, out);
-    for (size_t i = 0; rc == 0 && !args->is_json && !is_brief && i < len; i++)
-        rc = pfl_service_state_text(&hosts[i], view->detail, out);
+    if (rc == 0 && !args->is_json && !is_brief)
+        rc = pfl_service_state_texts(hosts, len, view->detail, out);
     pfl_mem_free(relay_facts);
     pfl_mem_free(hosts);
     return rc;

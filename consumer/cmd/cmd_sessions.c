@@ -143,7 +143,7 @@ static enum pfl_session_found take_found(struct pfl_fan_out_host *h)
 {
     enum pfl_session_found found = pfl_session_find(pfl_buf_get(&h->answer), name_of(h));
 
-    pfl_buf_clear(&h->answer);
+    pfl_fan_out_drop_answer(h);
     return found;
 }
 
@@ -179,11 +179,18 @@ static void stop_session(void *user, struct pfl_fan_out_host *host)
 
 /* stats: leaves the session as it was */
 
+static int append(struct pfl_span body, struct pfl_buf *out)
+{
+    return pfl_buf_append(out, body.data, body.len);
+}
+
 static int on_stats(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_fan_out_host *h = user;
 
-    return reply->success ? pfl_buf_append(&h->answer, reply->body.data, reply->body.len) : 0;
+    if (reply->success)
+        (void)pfl_fan_out_add(h, reply->body, append);
+    return 0;
 }
 
 static int on_counted(void *user, const struct pfl_rpc_reply *reply)

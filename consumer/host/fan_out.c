@@ -2,8 +2,9 @@
 /*
  * Queries many hosts in parallel. Happy path: open all connections, let the owner make requests as
  * each is bound, close finished ones, return when all are closed. Failures end their host, with a
- * sentence: no connection, no answer before the deadline, a request that cannot be made. Ownership:
- * connections, timers and answers; a host's memory lives until pfl_fan_out_free.
+ * sentence: no connection, no answer before the deadline, a request that cannot be made, an answer
+ * that is too long. Ownership: connections, timers and answers; a host's memory lives until
+ * pfl_fan_out_free. Limits: those of the header, for each answer and for all.
  */
 #include "consumer/host/fan_out.h"
 
@@ -15,6 +16,7 @@ struct pfl_fan_out {
     struct pfl_fan_out_conf conf;
     struct pfl_fan_out_host *hosts; /* owned */
     size_t open;                    /* connections and timers that are not closed */
+    size_t kept_bytes;              /* of all answers */
 };
 
 void *pfl_fan_out_get_user(const struct pfl_fan_out_host *host)
@@ -62,6 +64,63 @@ void pfl_fan_out_uncork(struct pfl_fan_out_host *host)
     if (rc != 0)
         pfl_fan_out_fail(host, pfl_err_str(rc));
 }
+
+/* ---- answers ---- */
+
+void pfl_fan_out_drop_answer(struct pfl_fan_out_host *host)
+{
+    pfl_buf_fini(&host->answer);
+    host->owner->kept_bytes -= host->counted_bytes;
+    host->counted_bytes = 0;
+}
+
+static struct pfl_fan_out_host *find_longest(struct pfl_fan_out *a)
+{
+    struct pfl_fan_out_host *longest = &a->hosts[0];
+
+    for (size_t i = 1; i < a->conf.specs_len; i++)
+        if (a->hosts[i].counted_bytes > longest->counted_bytes)
+            longest = &a->hosts[i];
+    return longest;
+}
+
+/* Also for one that had succeeded: nobody has read its answer. */
+static void fail_answer(struct pfl_fan_out_host *host, const char *why)
+{
+    pfl_fan_out_drop_answer(host);
+    host->is_done = false;
+    pfl_fan_out_fail(host, why);
+}
+
+bool pfl_fan_out_add(struct pfl_fan_out_host *host, struct pfl_span body,
+                     int (*take)(struct pfl_span body, struct pfl_buf *out))
+{
+    struct pfl_fan_out *a = host->owner;
+    char why[160];
+    int rc;
+
+    if (host->why[0] != '\0')
+        return false;
+    rc = take(body, &host->answer);
+    a->kept_bytes += host->answer.capacity - host->counted_bytes;
+    host->counted_bytes = host->answer.capacity;
+    if (rc == PFL_ELIMIT) {
+        (void)snprintf(why, sizeof(why), "its answer has more than %u MiB",
+                       PFL_FAN_OUT_ANSWER_MAX_BYTES >> 20);
+        fail_answer(host, why);
+    } else if (rc != 0) {
+        fail_answer(host, pfl_err_str(rc));
+    }
+    (void)snprintf(why, sizeof(why),
+                   "its answer is the longest, and the answers of all %zu hosts have more than "
+                   "%zu MiB: query fewer hosts at once",
+                   a->conf.specs_len, a->conf.max_bytes >> 20);
+    while (a->kept_bytes > a->conf.max_bytes)
+        fail_answer(find_longest(a), why);
+    return host->why[0] == '\0';
+}
+
+/* ---- the hosts ---- */
 
 static void on_ready(void *user)
 {
@@ -158,6 +217,8 @@ static int start(const struct pfl_fan_out_conf *conf, struct pfl_fan_out **ret_f
     if (a == NULL)
         return PFL_ENOMEM;
     a->conf = *conf;
+    if (a->conf.max_bytes == 0)
+        a->conf.max_bytes = PFL_FAN_OUT_MAX_BYTES;
     a->hosts = pfl_mem_calloc(conf->specs_len, sizeof(*a->hosts));
     if (a->hosts == NULL) {
         pfl_mem_free(a);

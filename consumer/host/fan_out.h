@@ -10,6 +10,8 @@
 #include "consumer/host/host_conn.h"
 
 #define PFL_FAN_OUT_ANSWER_MAX_BYTES (16u << 20)
+/* Of the answers of all hosts, as they are in memory. */
+#define PFL_FAN_OUT_MAX_BYTES (256u << 20)
 
 struct pfl_fan_out;
 
@@ -20,7 +22,8 @@ struct pfl_fan_out_host {
     uv_timer_t timer;
     uint64_t ends_by_ms;                             /* of the loop */
     void (*next)(struct pfl_fan_out_host *host);     /* when the timer fires; NULL: the deadline */
-    struct pfl_buf answer;                           /* for the owner to fill */
+    struct pfl_buf answer;                           /* filled by pfl_fan_out_add */
+    size_t counted_bytes;                            /* of the sum, for the answer */
     void (*on_state)(struct pfl_fan_out_host *host); /* of host_state.h */
     size_t index;                                    /* in the conf's specs */
     char name[PFL_HOST_NAME_MAX];
@@ -33,6 +36,7 @@ struct pfl_fan_out_conf {
     const struct pfl_host_spec *specs; /* borrowed until free */
     size_t specs_len;
     uint64_t timeout_ms; /* of the whole conversation with one host */
+    size_t max_bytes;    /* of all answers; 0: PFL_FAN_OUT_MAX_BYTES */
     /* Requests may be made: called from the loop. */
     void (*on_ready)(void *user, struct pfl_fan_out_host *host);
     /* Called from the loop, once, when the last host has ended; the fan-out may be freed. Not used
@@ -68,6 +72,14 @@ void pfl_fan_out_uncork(struct pfl_fan_out_host *host);
 /* Calls `next` from the loop, once, unless the deadline comes first. */
 void pfl_fan_out_later(struct pfl_fan_out_host *host, uint64_t ms,
                        void (*next)(struct pfl_fan_out_host *host));
+/* Adds to the host's answer what `take` makes of `body`. Beyond the maximum of all hosts the one
+ * with the longest answer fails, if that has ended or not, and its answer is freed: nobody fails
+ * whose answer is within its share, the maximum divided by the hosts. False: this host has failed;
+ * its callback returns 0. */
+bool pfl_fan_out_add(struct pfl_fan_out_host *host, struct pfl_span body,
+                     int (*take)(struct pfl_span body, struct pfl_buf *out));
+/* The owner has read the answer: its memory is freed. */
+void pfl_fan_out_drop_answer(struct pfl_fan_out_host *host);
 /* The host succeeded, or failed. Its connection closes. */
 void pfl_fan_out_done(struct pfl_fan_out_host *host);
 void pfl_fan_out_fail(struct pfl_fan_out_host *host, const char *why);

@@ -3,8 +3,9 @@
  * The state of a host's service: see host_state.h.
  *
  * Happy path: one request, replies that are concatenated, the owner's callback after the last one.
- * Failures: an invalid reply ends the host's connection, like any violation of the protocol.
- * Ownership: the answer is the host's. Limits: the answer's.
+ * Failures: an invalid reply ends the host's connection, like any violation of the protocol; an
+ * answer that is too long fails the host. Ownership: the answer is the host's. Limits: the
+ * fan-out's.
  */
 #include "consumer/host/host_state.h"
 
@@ -28,24 +29,15 @@ struct pfl_span pfl_host_state_encode(enum pfl_host_state_scope scope)
     }
 }
 
-int pfl_host_state_take(const struct pfl_rpc_reply *reply, struct pfl_buf *out, bool *ret_is_whole)
-{
-    int rc = reply->success ? pfl_session_take_state(reply->body, out) : PFL_EPROTO;
-
-    if (rc == 0)
-        *ret_is_whole = !reply->has_more;
-    return rc;
-}
-
 static int on_reply(void *user, const struct pfl_rpc_reply *reply)
 {
     struct pfl_fan_out_host *h = user;
-    bool is_whole;
-    int rc = pfl_host_state_take(reply, &h->answer, &is_whole);
 
-    if (rc == 0 && is_whole)
+    if (!reply->success)
+        return PFL_EPROTO;
+    if (pfl_fan_out_add(h, reply->body, pfl_session_take_state) && !reply->has_more)
         h->on_state(h);
-    return rc;
+    return 0;
 }
 
 void pfl_host_state_query(struct pfl_fan_out_host *host, enum pfl_host_state_scope scope,

@@ -24,10 +24,6 @@ struct pfl_host_state {
 
 /* The request's arguments. */
 struct pfl_span pfl_host_state_encode(enum pfl_host_state_scope scope);
-/* Adds one reply to `out`; *ret_is_whole: it was the last one. PFL_EPROTO: the service refused, or
- * it is malformed; PFL_ENOMEM, PFL_ELIMIT. */
-PFL_MUST_USE int pfl_host_state_take(const struct pfl_rpc_reply *reply, struct pfl_buf *out,
-                                     bool *ret_is_whole);
 /* Queries one host. `on_state`: all of it is in host->answer. A failure ends the host. */
 void pfl_host_state_query(struct pfl_fan_out_host *host, enum pfl_host_state_scope scope,
                           void (*on_state)(struct pfl_fan_out_host *host));

@@ -2,7 +2,7 @@
 /*
  * Prints the answer to QueryServiceState. Happy path: unpack (bounded), print tables or JSON;
  * peers' strings are escaped for the terminal, and made UTF-8 for JSON. Failures: a malformed state
- * (PFL_EPARSE), out of memory.
+ * (PFL_EPARSE), out of memory. Limits: many hosts share the room of the output.
  */
 #include "consumer/report/service_state.h"
 
@@ -134,23 +134,22 @@ static int add_session(const session_t *s, struct pfl_buf *out)
     return rc != 0 ? rc : pfl_text_add(out, "\n");
 }
 
-static size_t count_categories(const source_t *s)
+/* NULL: it has none. */
+static const Perfetto__Protos__TrackEventDescriptor *get_track_events(const source_t *s)
 {
-    return s->ds_descriptor != NULL && s->ds_descriptor->track_event_descriptor != NULL
-               ? s->ds_descriptor->track_event_descriptor->n_available_categories
-               : 0;
+    return s->ds_descriptor != NULL ? s->ds_descriptor->track_event_descriptor : NULL;
 }
 
 /* What track_event_config { enabled_categories } can name. */
 static int add_categories(const source_t *s, struct pfl_buf *out)
 {
-    size_t len = count_categories(s);
+    const Perfetto__Protos__TrackEventDescriptor *d = get_track_events(s);
+    size_t len = d != NULL ? d->n_available_categories : 0;
     int rc = len != 0 ? pfl_text_add(out, ", categories") : 0;
 
     for (size_t i = 0; rc == 0 && i < len; i++)
-        rc = pfl_text_add(
-            out, "%s%s", i != 0 ? ", " : " ",
-            quote(s->ds_descriptor->track_event_descriptor->available_categories[i]->name));
+        rc =
+            pfl_text_add(out, "%s%s", i != 0 ? ", " : " ", quote(d->available_categories[i]->name));
     return rc;
 }
 
@@ -248,14 +247,12 @@ static json_t *json_producers(const state_t *state)
     return list;
 }
 
-static json_t *json_categories(const source_t *s)
+static json_t *json_categories(const Perfetto__Protos__TrackEventDescriptor *d)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < count_categories(s); i++)
-        json_array_append_new(
-            list, pfl_text_json_peer(
-                      s->ds_descriptor->track_event_descriptor->available_categories[i]->name));
+    for (size_t i = 0; i < d->n_available_categories; i++)
+        json_array_append_new(list, pfl_text_json_peer(d->available_categories[i]->name));
     return list;
 }
 
@@ -265,13 +262,14 @@ static json_t *json_sources(const state_t *state)
 
     for (size_t i = 0; i < state->n_data_sources; i++) {
         const source_t *s = state->data_sources[i];
+        const Perfetto__Protos__TrackEventDescriptor *d = get_track_events(s);
         json_t *o = json_object();
 
         json_object_set_new(o, "producer_id", json_integer(s->producer_id));
         json_object_set_new(
             o, "name", pfl_text_json_peer(s->ds_descriptor != NULL ? s->ds_descriptor->name : ""));
-        if (count_categories(s) != 0)
-            json_object_set_new(o, "categories", json_categories(s));
+        if (d != NULL && d->n_available_categories != 0)
+            json_object_set_new(o, "categories", json_categories(d));
         json_array_append_new(list, o);
     }
     return list;
@@ -351,23 +349,75 @@ static int json_host(const struct pfl_service_state_host *host,
     return 0;
 }
 
+#define JSON_LIST_END "\n]\n"
+
+/* A list of one, without its end. */
+static int add_json(const struct pfl_service_state_host *host, enum pfl_service_state_detail detail,
+                    struct pfl_buf *out)
+{
+    json_t *list = json_array();
+    json_t *o = json_object();
+    int rc = list != NULL && o != NULL ? json_host(host, detail, o) : PFL_ENOMEM;
+
+    if (json_array_append_new(list, o) != 0)
+        rc = PFL_ENOMEM;
+    if (rc != 0) {
+        json_decref(list);
+        return rc;
+    }
+    rc = pfl_text_dump_json(list, out);
+    if (rc == 0)
+        out->len -= sizeof(JSON_LIST_END) - 1;
+    return rc;
+}
+
+/* ---- many hosts ---- */
+
+typedef int (*add_host_fn)(const struct pfl_service_state_host *host,
+                           enum pfl_service_state_detail detail, struct pfl_buf *out);
+
+/* `host` is the first of `left` hosts, which share the rest of `out`. */
+static int add_share(const struct pfl_service_state_host *host, size_t left,
+                     enum pfl_service_state_detail detail, add_host_fn add, struct pfl_buf *out)
+{
+    struct pfl_service_state_host failed = *host;
+    size_t max_bytes = out->max_bytes;
+    size_t before = out->len;
+    int rc;
+
+    out->max_bytes = before + (max_bytes - before) / left;
+    rc = add(host, detail, out);
+    out->max_bytes = max_bytes;
+    if (rc != PFL_ELIMIT)
+        return rc;
+    out->len = before;
+    failed.why = "its answer is too long to be shown beside those of the others: query it alone";
+    return add(&failed, detail, out);
+}
+
+int pfl_service_state_texts(const struct pfl_service_state_host *hosts, size_t len,
+                            enum pfl_service_state_detail detail, struct pfl_buf *out)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < len; i++)
+        rc = add_share(&hosts[i], len - i, detail, pfl_service_state_text, out);
+    return rc;
+}
+
+/* One tree at a time is in memory: it is many times as large as its text. */
 int pfl_service_state_json(const struct pfl_service_state_host *hosts, size_t len,
                            enum pfl_service_state_detail detail, struct pfl_buf *out)
 {
-    json_t *list;
     int rc = 0;
 
     pfl_text_init_json();
-    list = json_array();
     for (size_t i = 0; rc == 0 && i < len; i++) {
-        json_t *o = json_object();
+        size_t begin = out->start + out->len;
 
-        rc = o != NULL ? json_host(&hosts[i], detail, o) : PFL_ENOMEM;
-        if (json_array_append_new(list, o) != 0)
-            rc = PFL_ENOMEM;
+        rc = add_share(&hosts[i], len - i, detail, add_json, out);
+        if (rc == 0 && i != 0)
+            out->data[begin] = ','; /* in place of the bracket */
     }
-    if (rc == 0)
-        return pfl_text_dump_json(list, out);
-    json_decref(list);
-    return rc;
+    return rc == 0 ? pfl_text_add(out, "%s", len != 0 ? JSON_LIST_END : "[]\n") : rc;
 }

@@ -23,7 +23,12 @@ enum pfl_service_state_detail {
 /* One host as text, or why it could not be asked. */
 PFL_MUST_USE int pfl_service_state_text(const struct pfl_service_state_host *host,
                                         enum pfl_service_state_detail detail, struct pfl_buf *out);
-/* An array with one object a host; producers and data sources only with ALL. PFL_ENOMEM. */
+/* All hosts, one after the other. A host whose text exceeds its share of the rest of `out` has a
+ * line that says so. PFL_ENOMEM, PFL_ELIMIT. */
+PFL_MUST_USE int pfl_service_state_texts(const struct pfl_service_state_host *hosts, size_t len,
+                                         enum pfl_service_state_detail detail, struct pfl_buf *out);
+/* An array with one object a host, likewise; producers and data sources only with ALL. PFL_ENOMEM,
+ * PFL_ELIMIT. */
 PFL_MUST_USE int pfl_service_state_json(const struct pfl_service_state_host *hosts, size_t len,
                                         enum pfl_service_state_detail detail, struct pfl_buf *out);
 

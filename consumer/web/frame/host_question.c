@@ -57,6 +57,7 @@ void pfl_host_question_open(struct pfl_host_question *self, struct pfl_web_visit
                                     .specs = specs,
                                     .specs_len = specs_len,
                                     .timeout_ms = w->conf.timeout_ms,
+                                    .max_bytes = PFL_HOST_QUESTION_MAX_BYTES,
                                     .on_ready = pfl_host_state_on_ready_for_figures,
                                     .on_over = on_question_over,
                                     .user = self};

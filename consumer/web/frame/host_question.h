@@ -7,6 +7,9 @@
 #include "consumer/host/fan_out.h"
 #include "consumer/web/frame/web_visit.h"
 
+/* Of all answers to one question; PFL_WEB_MAX_QUESTIONS may be open. */
+#define PFL_HOST_QUESTION_MAX_BYTES (64u << 20)
+
 struct pfl_host_question {
     struct pfl_web_visit *visit; /* borrowed: it is held meanwhile */
     struct pfl_host_spec *specs; /* owned */

@@ -12,7 +12,8 @@
 #include "perfetto/service_state.fields.h"
 #include "proto/ipc/rpc_host.h"
 
-#define NOTES_MAX 64u
+#define NOTES_MAX    64u
+#define FILLER_BYTES 65536u
 
 struct fake_conn {
     struct fake_host *host; /* borrowed */
@@ -242,6 +243,23 @@ static int on_free(void *user, struct pfl_rpc_request request, struct pfl_span a
     return rc != 0 ? rc : end_session(c);
 }
 
+/* A service's state in many replies: as much of it as the host is to send. */
+static int send_filler(struct fake_conn *c, struct pfl_rpc_request request)
+{
+    static uint8_t filler[FILLER_BYTES];
+    static uint8_t state[FILLER_BYTES + 16];
+    static uint8_t body[FILLER_BYTES + 32];
+    struct pfl_writer t = pfl_writer_of(state, sizeof(state));
+    struct pfl_writer w = pfl_writer_of(body, sizeof(body));
+    int rc = 0;
+
+    pfl_writer_field_bytes(&t, TRACING_SERVICE_STATE__PRODUCERS, filler, sizeof(filler));
+    pfl_writer_field_bytes(&w, 1, state, sizeof(state) - t.left);
+    for (uint64_t sent = 0; rc == 0 && sent < c->host->state_bytes; sent += FILLER_BYTES)
+        rc = reply(c, request, PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE, body, sizeof(body) - w.left);
+    return rc;
+}
+
 /* Sessions that were left running. */
 
 static int on_query(void *user, struct pfl_rpc_request request, struct pfl_span args)
@@ -261,6 +279,8 @@ static int on_query(void *user, struct pfl_rpc_request request, struct pfl_span 
     (void)args;
     if (play(c, request, "QueryServiceState"))
         return 0;
+    if (send_filler(c, request) != 0)
+        return PFL_ECLOSED;
     c->host->looks_until_over -= is_stopping;
     if (c->host->kills_flight && c->has_session)
         c->host->has_flight = false;

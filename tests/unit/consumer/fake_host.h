@@ -35,6 +35,7 @@ struct fake_host {
     int64_t offset_ns;     /* of its boot clock against the real one */
     unsigned packets;      /* that a read-out brings */
     uint64_t packet_bytes; /* of payload in each */
+    uint64_t state_bytes;  /* of what its service's state has besides, about */
     struct pfl_span last;  /* a packet that comes behind them; borrowed */
     uint64_t value;        /* of the last one */
     unsigned

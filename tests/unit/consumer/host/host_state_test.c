@@ -28,6 +28,7 @@ struct world {
     struct pfl_fan_out *fan_out;
     unsigned states;
     enum pfl_host_state_scope scope;
+    size_t max_bytes; /* of all answers */
 };
 
 static void on_state(struct pfl_fan_out_host *host)
@@ -63,6 +64,7 @@ static int run(struct world *w, void (*ready)(void *user, struct pfl_fan_out_hos
                                     .specs = w->specs,
                                     .specs_len = HOSTS,
                                     .timeout_ms = TIMEOUT_MS,
+                                    .max_bytes = w->max_bytes,
                                     .on_ready = ready,
                                     .on_over = on_over,
                                     .user = w};
@@ -141,27 +143,58 @@ static void a_host_that_misbehaves_leaves_the_others_state(void **state)
     }
 }
 
-static void replies_are_put_one_behind_the_other(void **state)
+static void an_answer_that_is_too_long_fails_its_host_in_words(void **state)
 {
-    static const uint8_t version[] = {0x0a, 0x03, 0x2a, 0x01, 'v'};
-    const struct pfl_rpc_reply part = {
-        .success = true, .has_more = true, .body = {version, sizeof(version)}};
-    const struct pfl_rpc_reply last = {.success = true, .body = {version, sizeof(version)}};
-    const struct pfl_rpc_reply refusal = {.success = false};
-    struct pfl_buf out;
-    bool is_whole;
+    struct world w;
 
     (void)state;
-    pfl_buf_init(&out, 6);
-    assert_int_equal(pfl_host_state_take(&part, &out, &is_whole), 0);
-    assert_false(is_whole);
-    assert_int_equal(pfl_host_state_take(&last, &out, &is_whole), 0);
-    assert_true(is_whole);
-    assert_int_equal(pfl_buf_get(&out).len, 6);
-    assert_memory_equal(pfl_buf_get(&out).data, "\x2a\x01v\x2a\x01v", 6);
-    assert_int_equal(pfl_host_state_take(&last, &out, &is_whole), PFL_ELIMIT);
-    assert_int_equal(pfl_host_state_take(&refusal, &out, &is_whole), PFL_EPROTO);
-    pfl_buf_fini(&out);
+    prepare(&w);
+    w.fakes[1].state_bytes = PFL_FAN_OUT_ANSWER_MAX_BYTES;
+    assert_int_equal(run(&w, pfl_host_state_on_ready), 0);
+    assert_string_equal(pfl_host_state_get(w.fan_out, 0).why, "");
+    assert_string_equal(pfl_host_state_get(w.fan_out, 1).why, "its answer has more than 16 MiB");
+    assert_int_equal(pfl_host_state_get(w.fan_out, 1).state.len, 0);
+    fini(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+static void the_answers_of_all_hosts_have_a_maximum_and_the_longest_goes(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w);
+    w.max_bytes = 1u << 20;
+    w.fakes[0].state_bytes = 100u << 10;
+    w.fakes[1].state_bytes = 3u << 20;
+    assert_int_equal(run(&w, pfl_host_state_on_ready), 0);
+    assert_string_equal(pfl_host_state_get(w.fan_out, 0).why, "");
+    assert_true(pfl_host_state_get(w.fan_out, 0).state.len > w.fakes[0].state_bytes);
+    assert_string_equal(pfl_host_state_get(w.fan_out, 1).why,
+                        "its answer is the longest, and the answers of all 2 hosts have more than "
+                        "1 MiB: query fewer hosts at once");
+    assert_int_equal(pfl_host_state_get(w.fan_out, 1).state.len, 0);
+    fini(&w);
+    pfl_sweep_assert_no_leak();
+}
+
+/* Each has less than the maximum: the one that had ended, or the other, makes room. */
+static void an_answer_that_is_whole_makes_room_too(void **state)
+{
+    struct world w;
+
+    (void)state;
+    prepare(&w);
+    w.max_bytes = (1u << 20) + (1u << 19);
+    w.fakes[0].state_bytes = 600u << 10;
+    w.fakes[1].state_bytes = 600u << 10;
+    assert_int_equal(run(&w, pfl_host_state_on_ready), 0);
+    assert_int_equal(pfl_fan_out_count_failed(w.fan_out), 1);
+    for (size_t i = 0; i < HOSTS; i++)
+        assert_true((pfl_host_state_get(w.fan_out, i).state.len == 0) ==
+                    (pfl_host_state_get(w.fan_out, i).why[0] != '\0'));
+    fini(&w);
+    pfl_sweep_assert_no_leak();
 }
 
 static int run_once(void *arg)
@@ -188,7 +221,9 @@ int main(void)
         cmocka_unit_test(the_states_of_all_hosts_are_there_when_they_have_ended),
         cmocka_unit_test(who_asks_gets_each_state_once_when_it_is_whole),
         cmocka_unit_test(a_host_that_misbehaves_leaves_the_others_state),
-        cmocka_unit_test(replies_are_put_one_behind_the_other),
+        cmocka_unit_test(an_answer_that_is_too_long_fails_its_host_in_words),
+        cmocka_unit_test(the_answers_of_all_hosts_have_a_maximum_and_the_longest_goes),
+        cmocka_unit_test(an_answer_that_is_whole_makes_room_too),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 

@@ -119,6 +119,42 @@ static void malformed_state_is_reported_not_trusted(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* Beside a host whose state is short. */
+static void a_long_state_leaves_the_others_their_share(void **state)
+{
+    static uint8_t many[8192];
+    uint8_t bytes[256];
+    struct pfl_writer w = pfl_writer_of(many, sizeof(many));
+    struct pfl_service_state_host hosts[2];
+    struct pfl_buf out;
+    json_t *list;
+
+    (void)state;
+    while (w.left > 64)
+        pfl_writer_field_bytes(&w, 2,
+                               "\x0a\x05\x0a\x03"
+                               "dsx",
+                               7);
+    hosts[0] = host_of(many, sizeof(many) - w.left);
+    hosts[1] = host_of(bytes, make_state(bytes, sizeof(bytes)));
+    hosts[1].name = "db";
+    pfl_buf_init(&out, 8192);
+    assert_int_equal(pfl_service_state_texts(hosts, 2, PFL_SERVICE_STATE_ALL, &out), 0);
+    assert_non_null(
+        strstr(text_of(&out), "web: FAILED: its answer is too long to be shown beside"));
+    assert_non_null(strstr((const char *)pfl_buf_get(&out).data, "db: unix:/x, service \"v1\""));
+    pfl_buf_clear(&out);
+    assert_int_equal(pfl_service_state_json(hosts, 2, PFL_SERVICE_STATE_ALL, &out), 0);
+    list = json_loads(text_of(&out), 0, NULL);
+    assert_int_equal(json_array_size(list), 2);
+    assert_non_null(json_object_get(json_array_get(list, 0), "error"));
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 1), "version")),
+                        "v1");
+    json_decref(list);
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 static int json_once(void *arg)
 {
     uint8_t bytes[256];
@@ -327,6 +363,7 @@ int main(void)
         cmocka_unit_test(host_that_failed_is_one_line_with_the_reason),
         cmocka_unit_test(malformed_state_is_reported_not_trusted),
         cmocka_unit_test(json_has_the_same),
+        cmocka_unit_test(a_long_state_leaves_the_others_their_share),
         cmocka_unit_test(every_failed_allocation_is_survived),
         cmocka_unit_test(what_the_relay_knows_of_a_host_is_a_line_below_it),
         cmocka_unit_test(a_sessions_key_a_producers_machine_and_what_was_left_out_are_listed),
