@@ -9,10 +9,11 @@
  * whole (http_request.h); the handler answers; our direction ends, and the browser's end, or the
  * timer, closes. Failures: a malformed request gets its status; a connection of another user is
  * closed at once; a browser that leaves while its request is handled is remembered until the
- * answer. Ownership: the port owns the listener and its exchanges; an exchange owns its stream,
- * timer and bytes, and is freed when those are closed and the handler is done with it; the last one
- * frees the port. Limits: those of the header; a request is limited in bytes and time, and the
- * oldest connection without a whole request is closed when there are too many.
+ * answer; one that takes nothing of a body in parts is closed. Ownership: the port owns the
+ * listener and its exchanges; an exchange owns its stream, timer and bytes, and is freed when those
+ * are closed and the handler is done with it; the last one frees the port. Limits: those of the
+ * header; a request is limited in bytes and time, and the oldest connection without a whole request
+ * is closed when there are too many.
  */
 #include "consumer/http/http_port.h"
 
@@ -62,9 +63,10 @@ struct pfl_http_exchange {
     bool has_peer_ended;
     bool is_head_only;
     bool is_chunked;
-    bool is_whole;                       /* see on_gone */
-    size_t queued;                       /* when the timer of the end was last there */
-    uint64_t left_bytes;                 /* of a body of known length */
+    bool is_whole;        /* see on_gone */
+    uint64_t given_bytes; /* to the queue */
+    uint64_t taken_bytes; /* of them, by the browser, when the timer was last there */
+    uint64_t left_bytes;  /* of a body of known length */
     const struct pfl_http_body_ops *ops; /* borrowed; static; NULL: no body in parts */
     void *user;
 };
@@ -106,18 +108,34 @@ static void free_later(struct pfl_http_exchange *x)
 
 static uint64_t linger_ms(const struct pfl_http_exchange *x)
 {
-    return x->ops != NULL ? PFL_HTTP_LONG_LINGER_MS : PFL_HTTP_LINGER_MS;
+    return x->ops != NULL ? x->port->conf.long_linger_ms : PFL_HTTP_LINGER_MS;
 }
 
-/* As long as a browser takes bytes from the queue it is not late. */
+static void on_late(uv_timer_t *timer);
+
+static void wait_for_browser(struct pfl_http_exchange *x)
+{
+    x->taken_bytes = x->given_bytes - pfl_stream_queued_bytes(x->stream);
+    (void)uv_timer_start(&x->timer, on_late, linger_ms(x), 0);
+}
+
+/* As long as a browser takes bytes from the queue it is not late, nor if it has all that there is
+ * of a body in parts. */
+static bool is_late(const struct pfl_http_exchange *x)
+{
+    size_t queued = x->stream != NULL ? pfl_stream_queued_bytes(x->stream) : 0;
+
+    if (x->stream == NULL || (x->state != STATE_SENT && x->state != STATE_SENDING))
+        return true;
+    return x->given_bytes - queued == x->taken_bytes && (x->state == STATE_SENT || queued != 0);
+}
+
 static void on_late(uv_timer_t *timer)
 {
     struct pfl_http_exchange *x = timer->data;
-    size_t queued = x->stream != NULL ? pfl_stream_queued_bytes(x->stream) : 0;
 
-    if (x->state == STATE_SENT && queued < x->queued) {
-        x->queued = queued;
-        (void)uv_timer_start(timer, on_late, linger_ms(x), 0);
+    if (!is_late(x)) {
+        wait_for_browser(x);
         return;
     }
     x->has_peer_ended = false; /* not in order */
@@ -134,6 +152,15 @@ static void on_listener_closed(void *user)
 }
 
 /* ---- the answer ---- */
+
+static int give(struct pfl_http_exchange *x, const struct iovec *iov, int iov_len)
+{
+    int rc = pfl_stream_writev(x->stream, iov, iov_len, -1);
+
+    for (int i = 0; rc == 0 && i < iov_len; i++)
+        x->given_bytes += iov[i].iov_len;
+    return rc;
+}
 
 /* 204 has no body, and says so by its status alone. */
 static void format_length(const struct pfl_http_answer *answer, int64_t length, char *room,
@@ -172,15 +199,14 @@ static int send_head(struct pfl_http_exchange *x, const struct pfl_http_answer *
     if (len < 0 || (size_t)len >= sizeof(head))
         return PFL_ELIMIT;
     iov[0].iov_len = (size_t)len;
-    return pfl_stream_writev(x->stream, iov, body.len != 0 && !x->is_head_only ? 2 : 1, -1);
+    return give(x, iov, body.len != 0 && !x->is_head_only ? 2 : 1);
 }
 
 /* All is in the queue. */
 static void finish(struct pfl_http_exchange *x)
 {
     x->state = STATE_SENT;
-    x->queued = pfl_stream_queued_bytes(x->stream);
-    (void)uv_timer_start(&x->timer, on_late, linger_ms(x), 0);
+    wait_for_browser(x);
     if (x->has_peer_ended)
         pfl_stream_close_after_flush(x->stream, linger_ms(x));
     else
@@ -213,7 +239,9 @@ int pfl_http_exchange_begin(struct pfl_http_exchange *self, const struct pfl_htt
     self->user = user;
     self->is_chunked = length < 0;
     self->left_bytes = length > 0 ? (uint64_t)length : 0;
-    if (send_head(self, answer, length, pfl_span_of(NULL, 0)) != 0)
+    if (send_head(self, answer, length, pfl_span_of(NULL, 0)) == 0)
+        wait_for_browser(self);
+    else
         pfl_stream_close(self->stream);
     return 0;
 }
@@ -225,7 +253,7 @@ static int write_chunk(struct pfl_http_exchange *x, struct pfl_span part)
     int len = snprintf(size, sizeof(size), "%zx\r\n", part.len);
     struct iovec iov[3] = {{size, (size_t)len}, {(void *)(uintptr_t)part.data, part.len}, {end, 2}};
 
-    return pfl_stream_writev(x->stream, iov, 3, -1);
+    return give(x, iov, 3);
 }
 
 static int write_plain(struct pfl_http_exchange *x, struct pfl_span part)
@@ -235,7 +263,7 @@ static int write_plain(struct pfl_http_exchange *x, struct pfl_span part)
 
     if (part.len > x->left_bytes)
         return PFL_ECLOSED;
-    rc = pfl_stream_writev(x->stream, &iov, 1, -1);
+    rc = give(x, &iov, 1);
     if (rc == 0)
         x->left_bytes -= part.len;
     return rc;
@@ -264,7 +292,7 @@ void pfl_http_exchange_end(struct pfl_http_exchange *self)
     if (self->stream == NULL || self->state != STATE_SENDING)
         return;
     if (!self->is_head_only && self->is_chunked)
-        rc = pfl_stream_writev(self->stream, &iov, 1, -1);
+        rc = give(self, &iov, 1);
     if (rc == 0 && (self->is_head_only || self->left_bytes == 0))
         finish(self);
     else
@@ -456,6 +484,8 @@ int pfl_http_port_open(const struct pfl_http_port_conf *conf, struct pfl_http_po
         return PFL_ENOMEM;
     p->conf = *conf;
     p->is_for_proxy = conf->socket != NULL;
+    if (p->conf.long_linger_ms == 0)
+        p->conf.long_linger_ms = PFL_HTTP_LONG_LINGER_MS;
     if (p->conf.is_peer_ours == NULL)
         p->conf.is_peer_ours = pfl_ui_owner_is_ours;
     pfl_list_init(&p->exchanges);

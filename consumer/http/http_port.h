@@ -15,7 +15,7 @@
 #define PFL_HTTP_MAX_CONNECTIONS    64u
 #define PFL_HTTP_REQUEST_TIMEOUT_MS 10000u /* until a request is whole */
 /* For the browser to read the rest, from the last bytes that it took; of a body in parts, of which
- * the kernel and ssh may hold many MiB. */
+ * the kernel and ssh may hold many MiB, and which waits while a person names a file for it. */
 #define PFL_HTTP_LINGER_MS        30000u
 #define PFL_HTTP_LONG_LINGER_MS   300000u
 #define PFL_HTTP_ANSWER_MAX_BYTES (4u << 20)
@@ -33,6 +33,7 @@ struct pfl_http_port_conf {
     const char *socket;
     uint32_t proxy_uid;
     size_t body_max_bytes;
+    uint64_t long_linger_ms; /* 0: PFL_HTTP_LONG_LINGER_MS */
     /* Does the program at the other end of `fd` belong to this user? NULL: pfl_ui_owner_is_ours. */
     bool (*is_peer_ours)(int fd, uint16_t own_port);
     /* A request is whole; it is borrowed until the answer. The handler answers now or later. */
@@ -66,8 +67,9 @@ struct pfl_http_body_ops {
 };
 
 /* Begins an answer whose body follows in parts: `length` bytes, or -1: in chunks. `answer.body` is
- * not used. Callbacks run from the loop. PFL_ECLOSED: the browser left; then the exchange is not
- * the handler's any more, and there are no callbacks. */
+ * not used. It ends if the browser takes nothing of it for a while. Callbacks run from the loop.
+ * PFL_ECLOSED: the browser left; then the exchange is not the handler's any more, and there are no
+ * callbacks. */
 PFL_MUST_USE int pfl_http_exchange_begin(struct pfl_http_exchange *self,
                                          const struct pfl_http_answer *answer, int64_t length,
                                          const struct pfl_http_body_ops *ops, void *user);

@@ -29,14 +29,24 @@
 #define PART_BYTES (512u << 10)
 #define PARTS      8u
 #define PROXY_UID  54321u
+#define STALL_MS   200u
 
-enum manner { MANNER_NOW, MANNER_LATER, MANNER_PARTS, MANNER_SIZED, MANNER_SHORT, MANNER_ENDLESS };
+enum manner {
+    MANNER_NOW,
+    MANNER_LATER,
+    MANNER_PARTS,
+    MANNER_SIZED,
+    MANNER_SHORT,
+    MANNER_ENDLESS,
+    MANNER_IDLE, /* a body of which no part comes */
+};
 
 struct world {
     uv_loop_t loop;
     struct pfl_http_port *port;
     bool is_closed;
     enum manner manner;
+    uint64_t long_linger_ms; /* 0: as in real life */
     unsigned requests;
     struct pfl_http_exchange *waiting; /* for an answer */
     unsigned parts;
@@ -91,7 +101,7 @@ static void answer(struct pfl_http_exchange *x)
 static void on_request(void *user, struct pfl_http_exchange *x, const struct pfl_http_request *r)
 {
     struct world *w = user;
-    bool is_chunked = w->manner == MANNER_PARTS || w->manner == MANNER_ENDLESS;
+    bool is_chunked = w->manner == MANNER_PARTS || w->manner >= MANNER_ENDLESS;
     int64_t length = is_chunked ? -1 : (int64_t)PARTS * PART_BYTES;
 
     w->requests++;
@@ -107,7 +117,8 @@ static void on_request(void *user, struct pfl_http_exchange *x, const struct pfl
                : w->manner == MANNER_ENDLESS ? 100 * PARTS
                                              : PARTS;
     if (pfl_http_exchange_begin(x, &(struct pfl_http_answer){.status = 200, .type = "a/b"}, length,
-                                &body_ops, w) == 0)
+                                &body_ops, w) == 0 &&
+        w->manner != MANNER_IDLE)
         on_writable(w);
 }
 
@@ -122,12 +133,12 @@ static int open_world(struct world *w)
 {
     struct pfl_http_port_conf conf = {.loop = &w->loop,
                                       .body_max_bytes = 100,
+                                      .long_linger_ms = w->long_linger_ms,
                                       .is_peer_ours = judge_peer,
                                       .on_request = on_request,
                                       .on_closed = on_closed,
                                       .user = w};
 
-    memset(w, 0, sizeof(*w));
     are_peers_ours = true;
     assert_int_equal(pfl_loop_init(&w->loop), 0);
     return pfl_http_port_open(&conf, &w->port);
@@ -189,13 +200,32 @@ static size_t visit(struct world *w, const char *request)
     return len;
 }
 
+static void on_time(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+static void run_for(uv_loop_t *loop, uint64_t ms)
+{
+    bool is_over = false;
+    uv_timer_t timer = {.data = &is_over};
+
+    uv_update_time(loop);
+    assert_int_equal(uv_timer_init(loop, &timer), 0);
+    assert_int_equal(uv_timer_start(&timer, on_time, ms, 0), 0);
+    while (!is_over)
+        (void)uv_run(loop, UV_RUN_ONCE);
+    (void)uv_run(loop, UV_RUN_NOWAIT); /* the timer is closed */
+}
+
 static const char get[] = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";
 
 /* ---- */
 
 static void request_is_answered_and_the_connection_ends(void **state)
 {
-    struct world w;
+    struct world w = {0};
 
     (void)state;
     assert_int_equal(open_world(&w), 0);
@@ -215,7 +245,7 @@ static void request_is_answered_and_the_connection_ends(void **state)
 
 static void refusals_do_not_reach_the_handler(void **state)
 {
-    struct world w;
+    struct world w = {0};
 
     (void)state;
     assert_int_equal(open_world(&w), 0);
@@ -229,7 +259,7 @@ static void refusals_do_not_reach_the_handler(void **state)
 
 static void programs_of_other_users_are_closed_before_a_byte_is_read(void **state)
 {
-    struct world w;
+    struct world w = {0};
     int fd;
 
     (void)state;
@@ -280,7 +310,7 @@ static size_t visit_as(struct world *w, const char *path, uid_t uid)
 static void socket_is_for_the_proxys_user_root_and_ours(void **state)
 {
     char path[64];
-    struct world w;
+    struct world w = {0};
     struct pfl_http_port_conf conf = {.loop = &w.loop,
                                       .body_max_bytes = 100,
                                       .socket = path,
@@ -312,7 +342,7 @@ static void socket_is_for_the_proxys_user_root_and_ours(void **state)
 
 static void late_answer_finds_the_browser_or_nobody(void **state)
 {
-    struct world w;
+    struct world w = {0};
     int fd;
 
     (void)state;
@@ -340,7 +370,7 @@ static void late_answer_finds_the_browser_or_nobody(void **state)
 
 static void closed_port_waits_for_the_handler(void **state)
 {
-    struct world w;
+    struct world w = {0};
     int fd;
 
     (void)state;
@@ -363,7 +393,7 @@ static void closed_port_waits_for_the_handler(void **state)
 
 static void body_in_parts_is_held_back_by_a_slow_browser_and_whole(void **state)
 {
-    struct world w;
+    struct world w = {0};
     size_t len;
 
     (void)state;
@@ -391,7 +421,7 @@ static void body_in_parts_is_held_back_by_a_slow_browser_and_whole(void **state)
 
 static void body_that_breaks_off_is_not_whole(void **state)
 {
-    struct world w;
+    struct world w = {0};
     int fd;
 
     (void)state;
@@ -417,7 +447,7 @@ static void body_that_breaks_off_is_not_whole(void **state)
 static void body_ends_where_the_browser_breaks_off(void **state)
 {
     const struct linger reset = {.l_onoff = 1};
-    struct world w;
+    struct world w = {0};
     unsigned left;
     int fd;
 
@@ -438,10 +468,40 @@ static void body_ends_where_the_browser_breaks_off(void **state)
     close_world(&w, true);
 }
 
+/* While there is nothing to be read the connection stays, however long that is. */
+static void browser_that_takes_nothing_of_a_body_in_parts_is_closed(void **state)
+{
+    struct world w = {.long_linger_ms = STALL_MS};
+    int fd;
+
+    (void)state;
+    assert_int_equal(open_world(&w), 0);
+    w.manner = MANNER_ENDLESS;
+    fd = dial(&w);
+    send_text(fd, get);
+    for (unsigned i = 0; i < TURNS && w.gone == 0; i++)
+        uv_run(&w.loop, UV_RUN_ONCE);
+    assert_int_equal(w.gone, 1);
+    assert_false(w.was_whole);
+    assert_true(w.parts != 0);
+    (void)close(fd);
+
+    w.manner = MANNER_IDLE;
+    fd = dial(&w);
+    send_text(fd, get);
+    run_for(&w.loop, 5 * STALL_MS);
+    assert_int_equal(w.gone, 1);
+    assert_non_null(w.waiting);
+    (void)close(fd);
+    while (w.gone == 1)
+        uv_run(&w.loop, UV_RUN_ONCE);
+    close_world(&w, true);
+}
+
 static void connections_without_a_request_give_way(void **state)
 {
     int idle[PFL_HTTP_MAX_CONNECTIONS + 8];
-    struct world w;
+    struct world w = {0};
 
     (void)state;
     assert_int_equal(open_world(&w), 0);
@@ -464,7 +524,7 @@ static void every_allocation_may_fail(void **state)
 
     (void)state;
     for (uint64_t n = 1; has_failed; n++) {
-        struct world w;
+        struct world w = {0};
         int rc;
 
         pfl_mem_fail_at(n);
@@ -490,6 +550,7 @@ int main(void)
         cmocka_unit_test(body_in_parts_is_held_back_by_a_slow_browser_and_whole),
         cmocka_unit_test(body_that_breaks_off_is_not_whole),
         cmocka_unit_test(body_ends_where_the_browser_breaks_off),
+        cmocka_unit_test(browser_that_takes_nothing_of_a_body_in_parts_is_closed),
         cmocka_unit_test(connections_without_a_request_give_way),
         cmocka_unit_test(every_allocation_may_fail),
     };
