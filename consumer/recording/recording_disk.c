@@ -16,19 +16,13 @@
 
 #include "base/log.h"
 #include "consumer/recording/recording_impl.h"
-
-#define KEEP_FREE_SHARE 20u /* of the disk: one part in so many */
-#define KEEP_FREE_MAX   (1ull << 30)
+#include "consumer/recording/unnamed_file.h"
 
 /* ---- room ---- */
 
 static uint64_t keep_free_of(const struct pfl_recording *r, uint64_t disk_bytes)
 {
-    uint64_t share = disk_bytes / KEEP_FREE_SHARE;
-
-    if (r->conf.has_keep_free)
-        return r->conf.keep_free_bytes;
-    return share < KEEP_FREE_MAX ? share : KEEP_FREE_MAX;
+    return r->conf.has_keep_free ? r->conf.keep_free_bytes : pfl_unnamed_file_keep_free(disk_bytes);
 }
 
 /* The host with the largest part of what was written. */

@@ -5,9 +5,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/closer.h"
@@ -36,6 +39,31 @@ bool pfl_unnamed_file_open(struct pfl_unnamed_file *self, char *ret_why, size_t 
     else
         (void)snprintf(self->path, sizeof(self->path), "/proc/self/fd/%d", self->fd);
     return self->fd >= 0;
+}
+
+bool pfl_unnamed_file_has_room(const struct pfl_unnamed_file *self, uint64_t max_bytes,
+                               char *ret_why, size_t why_len)
+{
+    struct statvfs disk;
+    struct stat file;
+    uint64_t room;
+    uint64_t keep_free;
+
+    if (fstat(self->fd, &file) != 0 || fstatvfs(self->fd, &disk) != 0)
+        return true;
+    if ((uint64_t)file.st_size > max_bytes) {
+        (void)snprintf(ret_why, why_len, "the trace has more than %" PRIu64 " MiB",
+                       max_bytes >> 20);
+        return false;
+    }
+    room = (uint64_t)(geteuid() == 0 ? disk.f_bfree : disk.f_bavail) * disk.f_frsize;
+    keep_free = pfl_unnamed_file_keep_free((uint64_t)disk.f_blocks * disk.f_frsize);
+    if (room < keep_free)
+        (void)snprintf(ret_why, why_len,
+                       "the disk of %s has %.1f MB left, and %.1f MB are to stay free; start "
+                       "perfleet with another TMPDIR",
+                       self->folder, (double)room / 1e6, (double)keep_free / 1e6);
+    return room >= keep_free;
 }
 
 int pfl_unnamed_file_take(struct pfl_unnamed_file *self)

@@ -9,8 +9,9 @@
  * Happy path: the process merges and writes to a pipe, of which as much is read as the browser
  * takes. Failures: a process that fails after its first bytes breaks the body, so the browser says
  * that the file is not whole; a browser that leaves ends the process. What is opened goes to a file
- * without a name, as the UI wants its length first. Ownership: the visit owns the
- * process, two pipes and one piece. Limits: PIECE_BYTES, SAID_MAX, PFL_TRACE_DOWNLOAD_MAX.
+ * without a name, as the UI wants its length first; a process that writes too much is killed, and
+ * the page says why. Ownership: the visit owns the process, two pipes, a timer and one piece.
+ * Limits: PIECE_BYTES, SAID_MAX, PFL_TRACE_DOWNLOAD_MAX, PFL_TRACE_DOWNLOAD_OPEN_MAX_BYTES.
  */
 #include "consumer/web/traces/trace_download_visit.h"
 
@@ -29,12 +30,14 @@
 #define PIECE_BYTES 65536u
 #define SAID_MAX    400u
 #define WORDS_MAX   64u /* of the command, without ids */
+#define LOOK_MS     50u /* at the file */
 
 struct download {
     struct pfl_web_visit base;
     uv_process_t process;
     uv_pipe_t out;
     uv_pipe_t err;
+    uv_timer_t look;
     struct pfl_unnamed_file file; /* of what is opened, in place of `out` */
     char piece[PIECE_BYTES];
     size_t piece_len;    /* that the browser did not take yet */
@@ -44,6 +47,7 @@ struct download {
     unsigned open;  /* handles */
     bool is_opened; /* it is for the UI */
     bool is_running;
+    bool is_too_long;
     bool has_ended; /* the pipe */
     bool is_good;   /* the file is whole, but perhaps for what was lost before */
 };
@@ -67,10 +71,10 @@ static void on_handle_closed(uv_handle_t *handle)
     }
 }
 
-static void close_pipe(uv_pipe_t *pipe)
+static void close_handle(uv_handle_t *handle)
 {
-    if (!uv_is_closing((uv_handle_t *)pipe))
-        uv_close((uv_handle_t *)pipe, on_handle_closed);
+    if (!uv_is_closing(handle))
+        uv_close(handle, on_handle_closed);
 }
 
 static void refuse(struct download *d)
@@ -89,8 +93,9 @@ static void finish_if_over(struct download *d)
 {
     if (d->is_running || !d->has_ended || d->piece_len != 0)
         return;
-    close_pipe(&d->out);
-    close_pipe(&d->err);
+    close_handle((uv_handle_t *)&d->out);
+    close_handle((uv_handle_t *)&d->err);
+    close_handle((uv_handle_t *)&d->look);
     if (d->base.is_body)
         pfl_web_visit_end(&d->base, d->is_good);
     else if (d->base.exchange != NULL && d->is_opened && d->is_good)
@@ -100,12 +105,35 @@ static void finish_if_over(struct download *d)
         refuse(d);
 }
 
+/* Of what is opened: the process does not know that it writes to this disk. */
+static void look_at_file(struct download *d)
+{
+    char why[SAID_MAX / 2];
+
+    if (d->is_too_long ||
+        pfl_unnamed_file_has_room(&d->file, PFL_TRACE_DOWNLOAD_OPEN_MAX_BYTES, why, sizeof(why)))
+        return;
+    d->is_too_long = true;
+    d->said_len = (size_t)snprintf(d->said, sizeof(d->said),
+                                   "%s: choose fewer traces, or download them as one", why);
+    if (d->is_running)
+        (void)uv_process_kill(&d->process, SIGKILL);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    look_at_file(timer->data);
+}
+
 static void on_exit_of_process(uv_process_t *process, int64_t status, int term_signal)
 {
     struct download *d = process->data;
 
     d->is_running = false;
-    d->is_good = (status == PFL_EXIT_OK || status == PFL_EXIT_LOSS) && term_signal == 0;
+    if (d->is_opened)
+        look_at_file(d);
+    d->is_good =
+        (status == PFL_EXIT_OK || status == PFL_EXIT_LOSS) && term_signal == 0 && !d->is_too_long;
     uv_close((uv_handle_t *)process, on_handle_closed);
     finish_if_over(d);
 }
@@ -200,6 +228,8 @@ static void on_err(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
     }
     if ((size_t)len < room)
         room = (size_t)len;
+    if (d->is_too_long) /* that is the reason */
+        return;
     memcpy(d->said + d->said_len, buf->base, room);
     d->said_len += room;
 }
@@ -236,8 +266,9 @@ static int start(struct download *d, const struct pfl_form *form)
 
     (void)uv_pipe_init(loop, &d->out, 0);
     (void)uv_pipe_init(loop, &d->err, 0);
-    d->out.data = d->err.data = d->process.data = d;
-    d->open = 3;
+    (void)uv_timer_init(loop, &d->look);
+    d->out.data = d->err.data = d->process.data = d->look.data = d;
+    d->open = 4;
     downloads++;
     pfl_web_visit_hold(&d->base);
     fill_words(d, form, words);
@@ -253,6 +284,8 @@ static int start(struct download *d, const struct pfl_form *form)
     d->is_running = true;
     if (!d->is_opened)
         (void)uv_read_start((uv_stream_t *)&d->out, on_room, on_out);
+    else
+        (void)uv_timer_start(&d->look, on_look, LOOK_MS, LOOK_MS);
     (void)uv_read_start((uv_stream_t *)&d->err, on_room, on_err);
     return 0;
 }
