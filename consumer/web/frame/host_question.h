@@ -15,6 +15,7 @@ struct pfl_host_question {
     struct pfl_host_spec *specs; /* owned */
     struct pfl_fan_out *fan_out; /* owned; NULL: nobody is asked */
     bool is_open;
+    const char *why; /* NULL, or why nobody is asked, for the page; static */
     void (*on_over)(struct pfl_web_visit *visit);
 };
 

@@ -6,7 +6,8 @@
  *     POST --relay--> hosts asked --> a snapshot of those that have the session --> its page
  *
  * Happy path: as above; a snapshot is one of `perfleet snapshot`, by the recordings of the pages.
- * Failures: hosts that do not answer are counted; a session that no host has any more is said.
+ * Failures: hosts that do not answer are counted; a session that no host has any more is said, and
+ * why no host was asked.
  * Ownership: the visit owns its question to hosts. Limits: PFL_RUNNING_VISIT_MAX_HOSTS are asked.
  */
 #include "consumer/web/record/running_visit.h"
@@ -147,6 +148,7 @@ static void copy(struct running_visit *v)
     struct pfl_recordings *recordings = pfl_record_part_get(v->base.web);
     struct pfl_host_spec *specs = pfl_mem_calloc(count_asked(v) + 1, sizeof(*specs));
     size_t len = specs != NULL ? choose(v, specs) : 0;
+    const char *why = recordings == NULL || specs == NULL ? "Out of memory." : v->question.why;
     struct pfl_page_address to;
 
     if (recordings != NULL && len != 0) {
@@ -155,7 +157,8 @@ static void copy(struct running_visit *v)
     }
     pfl_mem_free(specs);
     pfl_page_address_begin(&to, "/running");
-    pfl_web_visit_redirect(&v->base, &to, "No host that answered runs this session any more.");
+    pfl_web_visit_redirect(&v->base, &to,
+                           why != NULL ? why : "No host that answered runs this session any more.");
 }
 
 /* ---- the question ---- */

@@ -388,6 +388,10 @@ static void form_is_checked_and_starts_a_recording(void **state)
     assert_true(has(change(&w, "/running/snapshot", "session="), "HTTP/1.1 400 "));
     assert_true(has(change(&w, "/running/snapshot", "session=a"), "Location: /running?done=2\r\n"));
     assert_true(has(visit(&w, "/running?done=2"), "No host that answered runs this session"));
+    w.web->questions = PFL_WEB_MAX_QUESTIONS;
+    assert_true(has(change(&w, "/running/snapshot", "session=a"), "Location: /running?done=3\r\n"));
+    assert_true(has(visit(&w, "/running?done=3"), "Too many questions to hosts are under way"));
+    w.web->questions = 0;
     close_world(&w);
 }
 
