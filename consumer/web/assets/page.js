@@ -9,7 +9,7 @@
         return;
     const PAGE = location.pathname;
     const REFRESH_MS = Number(list.dataset.refresh);
-    const TYPING_MS = 80;
+    const TYPING_MS = 40;
     let timer = 0;
     let running = null;
 
