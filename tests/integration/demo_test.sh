@@ -73,6 +73,18 @@ if pfl_hosts_can_isolate; then
 else
     skip "the demo's hosts have boot clocks of their own" "needs root and namespaces"
 fi
+env --default-signal=INT "$ROOT/deploy/demo/run" --bin "$BIN" --seconds 3 --out "$WORK/page.pftrace" --page >"$WORK/demo-page.log" 2>&1 &
+pid=$!
+check "page: its last line is a link to the page of the fleet" \
+    wait_for 300 eval 'tail -n 1 "$WORK/demo-page.log" | grep -qE "^http://127\.0\.0\.1:[0-9]+/enter\?token=[0-9a-f]+$"'
+curl -sS -o "$WORK/page.html" -c "$WORK/cookies" -L "$(tail -n 1 "$WORK/demo-page.log")"
+check "page: it lists the three hosts" wait_for 20 eval 'curl -sS -b "$WORK/cookies" "$(tail -n 1 "$WORK/demo-page.log" | cut -d/ -f1-3)/hosts" |
+    grep -oE "alpha|bravo|charlie" | sort -u | wc -l | grep -qx 3'
+kill -INT -- $pid
+rc=0
+wait $pid || rc=$?
+check "page: Ctrl-C ends it with 0" test $rc -eq 0
+check "page: it leaves nothing behind" wait_for 10 nothing_is_left
 check "shared: the demo succeeds without namespaces" demo shared --shared
 judge shared
 check "shared: it says so" grep -q 'three services on loopback' "$WORK/demo-shared.log"

@@ -65,13 +65,11 @@ void pfl_host_question_open(struct pfl_host_question *self, struct pfl_web_visit
     self->visit = visit;
     self->specs = specs;
     self->on_over = on_over;
-    if (specs == NULL)
-        self->why = "Out of memory.";
-    else if (specs_len == 0)
+    if (specs != NULL && specs_len == 0)
         self->why = "No host is connected.";
     else if (w->questions >= PFL_WEB_MAX_QUESTIONS)
         self->why = "Too many questions to hosts are under way: try again in a moment.";
-    else if (pfl_fan_out_open(&conf, &self->fan_out) != 0)
+    else if (specs == NULL || pfl_fan_out_open(&conf, &self->fan_out) != 0)
         self->why = "Out of memory.";
     if (self->why != NULL)
         return;
