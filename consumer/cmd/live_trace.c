@@ -110,18 +110,6 @@ static void on_progress(void *user, const struct pfl_recording *recording,
     (void)host_recording;
 }
 
-static void begin_copy(struct live *l)
-{
-    l->is_copied = false;
-    if (pfl_recording_new(&l->conf, &l->recording) != 0)
-        pfl_live_port_fail(l->port, 0, pfl_err_str(PFL_ENOMEM));
-}
-
-static void on_wanted(void *user)
-{
-    begin_copy(user);
-}
-
 /* NULL: the copy is whole. */
 static const char *find_problem(const struct live *l, const struct pfl_recording_host *h)
 {
@@ -140,10 +128,16 @@ static const char *find_problem(const struct live *l, const struct pfl_recording
 static void say_problem(struct live *l, const char *why)
 {
     if (why != NULL && strcmp(why, l->said) != 0)
-        pfl_cmd_error("%s: %s", pfl_text_name(l->host), why);
+        pfl_cmd_error("%s: %s", l->host[0] != '\0' ? pfl_text_name(l->host) : "open --live", why);
     else if (why == NULL && l->said[0] != '\0' && !l->args->is_quiet)
         fprintf(stderr, "%s: is there again\n", pfl_text_name(l->host));
     (void)snprintf(l->said, sizeof(l->said), "%s", why != NULL ? why : "");
+}
+
+static void fail_copy(struct live *l, const char *why)
+{
+    pfl_live_port_fail(l->port, 0, why);
+    say_problem(l, why);
 }
 
 static void give_copy(struct live *l)
@@ -171,11 +165,25 @@ static void give_copy(struct live *l)
 /* One that was under way at the end goes nowhere. */
 static void take_copy(struct live *l)
 {
-    if (l->port != NULL && !l->is_interrupted)
+    if (l->port != NULL && !l->is_interrupted && pfl_recording_get_hosts_len(l->recording) != 0)
         give_copy(l);
+    else if (l->port != NULL && !l->is_interrupted)
+        fail_copy(l, pfl_recording_get_why(l->recording));
     (void)unlink(l->path);
     pfl_recording_free(l->recording);
     l->recording = NULL;
+}
+
+static void begin_copy(struct live *l)
+{
+    l->is_copied = false;
+    if (pfl_recording_new(&l->conf, &l->recording) != 0)
+        fail_copy(l, pfl_err_str(PFL_ENOMEM));
+}
+
+static void on_wanted(void *user)
+{
+    begin_copy(user);
 }
 
 static void run_once(struct live *l)
