@@ -25,6 +25,8 @@ static void on_signal(uv_signal_t *handle, int number)
     struct tunnel *t = handle->data;
 
     (void)number;
+    for (size_t i = 0; i < sizeof(t->signals) / sizeof(t->signals[0]); i++)
+        uv_signal_stop(&t->signals[i]); /* a second one ends the process */
     if (t->proxy != NULL)
         pfl_proxy_close(t->proxy);
     if (t->ui != NULL)

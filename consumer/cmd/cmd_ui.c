@@ -59,13 +59,15 @@ static const char *get_away(void *user)
     return pfl_targets_is_relay_away(t) ? t->relay_why : NULL;
 }
 
-/* ---- signals ---- */
+/* ---- signals: a second one ends the process ---- */
 
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct page *p = handle->data;
 
     (void)number;
+    for (size_t i = 0; i < 2; i++)
+        uv_signal_stop(&p->signals[i]);
     if (p->web != NULL)
         pfl_web_close(p->web);
     p->web = NULL;

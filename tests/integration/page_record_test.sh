@@ -88,4 +88,27 @@ wait "$UI"
 check "a signal ends the pages with 0" test $? -eq 0
 check "and their recordings on the hosts" wait_for 20 eval '! has_session'
 check "no file is left" eval '[ -z "$(ls -A "$WORK/traces")" ]'
+
+# ---- a second signal, while the relay stands still
+curl_page() { curl -sS --max-time 20 -b "$WORK/jar" -c "$WORK/jar" "$@"; }
+start ui2 "$P" ui --relay "$RELAY" "${TLS_ME[@]}"
+UI=$STARTED
+wait_for 20 grep -q '/enter?token=' "$WORK/ui2.log"
+LINK=$(grep -o 'http://127[^ ]*' "$WORK/ui2.log")
+PAGES=${LINK%/enter*}
+curl_page "$LINK" >"$WORK/page"
+TOKEN=$(curl_page "$PAGES/record" | grep -o 'name="change" value="[^"]*' | head -1 | sed 's/.*"//')
+curl_page -H "Origin: $PAGES" -o "$WORK/page" --data-urlencode "config@$WORK/CONFIG.pbtx" \
+    -d "preset=&duration=1h&select=*&do=start&change=$TOKEN" "$PAGES/record"
+check "another recording runs" wait_for 20 has_session
+kill -STOP "$MEETING_PID"
+kill -INT "$UI"
+sleep 1
+check "a signal waits for the relay" is_alive "$UI"
+kill -INT "$UI"
+check "and a second one does not" wait_for 5 is_gone "$UI"
+wait "$UI"
+check "it ends by that signal" test $? -eq 130
+kill -CONT "$MEETING_PID"
+check "the session ends, too" wait_for 20 eval '! has_session'
 finish
