@@ -552,6 +552,11 @@ static int add_machine(const struct pfl_segment_machine *m, struct pfl_buf *out)
                           "; cut short: its segments hold far more than their bytes tell, "
                           "%" PRIu64 " are not read, or not whole (--max-host-mib N, 0: no limit)",
                           m->cut_segments);
+    if (rc == 0 && m->left_out_segments != 0)
+        rc = pfl_text_add(out,
+                          "; %" PRIu64 " segments are left out: the host has too many runs, or "
+                          "boots, for one file; select less time or one order",
+                          m->left_out_segments);
     if (rc == 0 && m->refused_packets != 0)
         rc = pfl_text_add(out, "; %" PRIu64 " packets refused", m->refused_packets);
     if (rc == 0 && m->left_out_packets != 0)
@@ -588,8 +593,9 @@ static int report(struct get *g, size_t named)
 
         pfl_segment_merge_get_machine(g->merge, i, &m);
         lost += m.missing_segments + m.failed_segments + m.refused_packets;
-        cut += m.cut_segments;
-        rc = add_machine(&m, &out);
+        cut += m.cut_segments + m.left_out_segments;
+        if (m.segments + m.left_out_segments != 0) /* else all of that boot is left out */
+            rc = add_machine(&m, &out);
     }
     if (rc == 0)
         rc = pfl_text_add(&out, "%s: %.1f MB\n", pfl_log_quote_str(g->session->args->output),

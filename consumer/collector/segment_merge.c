@@ -256,8 +256,6 @@ static int make_lists(struct pfl_segment_merge *m)
 
     if (len == 0)
         return PFL_ESTATE;
-    if (len > PFL_MERGE_MAX_HOSTS)
-        return PFL_ELIMIT;
     m->runs = pfl_mem_calloc(len, sizeof(*m->runs));
     m->machines = pfl_mem_calloc(m->rows.hosts_len, sizeof(*m->machines));
     m->run_of = pfl_mem_calloc(m->rows.added, sizeof(*m->run_of));
@@ -284,6 +282,8 @@ int pfl_segment_merge_begin(struct pfl_segment_merge *self)
     size_t clock = SIZE_MAX;
     int rc = pfl_segment_runs_sort(&self->rows);
 
+    if (rc == 0)
+        rc = pfl_segment_runs_limit(&self->rows, PFL_MERGE_MAX_HOSTS);
     if (rc == 0)
         rc = make_lists(self);
     if (rc == 0)
@@ -676,6 +676,7 @@ void pfl_segment_merge_get_machine(const struct pfl_segment_merge *self, size_t 
         .missing_segments = k->missing,
         .failed_segments = k->failed,
         .cut_segments = k->cut,
+        .left_out_segments = self->rows.hosts[machine].left_out,
         .is_reference = k->is_reference,
         .has_clock = k->has_clock,
         .offset_ns = k->offset_ns,

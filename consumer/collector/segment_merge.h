@@ -64,7 +64,8 @@ struct pfl_segment_machine {
     uint64_t refused_packets;  /* malformed, or compressed packets that cannot be read */
     uint64_t missing_segments; /* numbers between those that were added */
     uint64_t failed_segments;
-    uint64_t cut_segments; /* not read, or not whole: its host had reached its maximum */
+    uint64_t cut_segments;      /* not read, or not whole: its host had reached its maximum */
+    uint64_t left_out_segments; /* of the host: beyond its runs or boots; with its first boot */
     bool is_reference;
     bool has_clock; /* else it is placed by its wall clock */
     int64_t offset_ns;
@@ -79,8 +80,9 @@ void pfl_segment_merge_free(struct pfl_segment_merge *self); /* NULL is legal */
  * counted and not read. PFL_EINVAL: it makes no sense; PFL_ELIMIT, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_segment_merge_add(struct pfl_segment_merge *self,
                                        const Perfleet__Segment *segment);
-/* After the last one. PFL_ESTATE: there is none to be read; PFL_ELIMIT: more than
- * PFL_MERGE_MAX_HOSTS runs; PFL_ENOMEM, or what the sink returned. */
+/* After the last one. Of more than PFL_MERGE_MAX_HOSTS runs those are left out that hosts have
+ * beyond their share. PFL_ESTATE: there is none to be read; PFL_ELIMIT: there are more hosts than
+ * that; PFL_ENOMEM, or what the sink returned. */
 PFL_MUST_USE int pfl_segment_merge_begin(struct pfl_segment_merge *self);
 /* A part to be read next; each is returned once, and several may be open. False: none now. */
 bool pfl_segment_merge_want(struct pfl_segment_merge *self, struct pfl_segment_want *ret_want);

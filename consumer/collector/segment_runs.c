@@ -2,7 +2,8 @@
 /*
  * Runs: see segment_runs.h. Happy path: each record is checked and becomes a row, its host and boot
  * a machine, its exchanges ties of clocks; then the rows are sorted. Failures: a record that makes
- * no sense is refused. Limits: PFL_SEGMENT_MERGE_MAX_SEGMENTS, those of clock_graph.h.
+ * no sense is refused; what is too much of one host is left out and counted. Limits:
+ * PFL_SEGMENT_MERGE_MAX_SEGMENTS, those of clock_graph.h.
  */
 #include "consumer/collector/segment_runs.h"
 
@@ -81,10 +82,6 @@ static int find_host(struct pfl_segment_runs *r, const Perfleet__Segment *s, siz
     char *name;
     int rc = pfl_clock_graph_add_host(r->clocks, s->host, text_of(s->boot_id), &clock);
 
-    if (rc == PFL_ELIMIT) {
-        r->crowded = find_first(r, s->host);
-        r->has_crowded = r->crowded != r->hosts_len;
-    }
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < r->hosts_len; i++)
@@ -156,6 +153,11 @@ int pfl_segment_runs_add(struct pfl_segment_runs *self, const Perfleet__Segment 
         return 0;
     }
     rc = find_host(self, segment, &host);
+    if (rc == PFL_ELIMIT && find_first(self, segment->host) != self->hosts_len) {
+        self->hosts[find_first(self, segment->host)].left_out++;
+        self->added++;
+        return 0;
+    }
     if (rc == 0)
         rc = add_points(self, self->hosts[host].clock, segment);
     if (rc == 0)
@@ -232,6 +234,84 @@ int pfl_segment_runs_sort(struct pfl_segment_runs *self)
     return rc;
 }
 
+/* ---- limits ---- */
+
+static bool is_new_run(const struct pfl_segment_runs *r, size_t row)
+{
+    return row == 0 || !pfl_segment_runs_is_same(&r->rows[row], &r->rows[row - 1]);
+}
+
+/* Runs of each host, by its first machine. */
+static void count_runs(const struct pfl_segment_runs *r, size_t *counts)
+{
+    for (size_t i = 0; i < r->rows_len; i++)
+        counts[r->hosts[r->rows[i].machine].first] += is_new_run(r, i);
+}
+
+/* So many runs may each host have that all have at most `max`; 0: there are more hosts. */
+static size_t find_share(const size_t *counts, size_t len, size_t max)
+{
+    size_t share = 0;
+
+    for (;;) {
+        size_t sum = 0;
+
+        for (size_t i = 0; i < len; i++)
+            sum += counts[i] < share + 1 ? counts[i] : share + 1;
+        if (sum > max || share == max)
+            return share;
+        share++;
+    }
+}
+
+/* All but the first `share` runs of each host; `seen` is zeroed. */
+static void mark_left_out(struct pfl_segment_runs *r, size_t share, size_t *seen)
+{
+    for (size_t i = 0; i < r->rows_len; i++) {
+        size_t first = r->hosts[r->rows[i].machine].first;
+
+        seen[first] += is_new_run(r, i);
+        r->rows[i].is_left_out = seen[first] > share;
+    }
+}
+
+static void drop_left_out(struct pfl_segment_runs *r)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < r->rows_len; i++) {
+        struct pfl_segment_row *row = &r->rows[i];
+        struct pfl_segment_host *h = &r->hosts[row->machine];
+
+        if (!row->is_left_out) {
+            r->rows[len++] = *row;
+            continue;
+        }
+        h->segments--;
+        r->hosts[h->first].left_out++;
+        pfl_mem_free(row->run);
+    }
+    r->rows_len = len;
+}
+
+int pfl_segment_runs_limit(struct pfl_segment_runs *self, size_t max)
+{
+    size_t *counts = pfl_mem_calloc(self->hosts_len + 1, sizeof(*counts));
+    size_t share;
+
+    if (counts == NULL)
+        return PFL_ENOMEM;
+    count_runs(self, counts);
+    share = find_share(counts, self->hosts_len, max);
+    memset(counts, 0, self->hosts_len * sizeof(*counts));
+    if (share != 0 && share != max) {
+        mark_left_out(self, share, counts);
+        drop_left_out(self);
+    }
+    pfl_mem_free(counts);
+    return share != 0 ? 0 : PFL_ELIMIT;
+}
+
 const char *pfl_segment_runs_find_largest(const struct pfl_segment_runs *self, bool is_sorted,
                                           size_t *ret_count)
 {
@@ -244,12 +324,10 @@ const char *pfl_segment_runs_find_largest(const struct pfl_segment_runs *self, b
         return NULL;
     }
     for (size_t i = 0; i < self->rows_len; i++)
-        if (!is_sorted || i == 0 || !pfl_segment_runs_is_same(&self->rows[i], &self->rows[i - 1]))
+        if (!is_sorted || is_new_run(self, i))
             counts[self->hosts[self->rows[i].machine].first]++;
     for (size_t i = 0; i < self->hosts_len; i++)
         largest = counts[i] > counts[largest] ? i : largest;
-    if (self->has_crowded)
-        largest = self->crowded;
     *ret_count = counts[largest];
     pfl_mem_free(counts);
     return self->hosts[largest].host;

@@ -20,6 +20,7 @@ struct pfl_segment_row {
     uint64_t end_boot_ns;
     uint64_t begin_unix_ns;
     bool is_failed;
+    bool is_left_out; /* by pfl_segment_runs_limit, which removes it */
 };
 
 struct pfl_segment_host {
@@ -30,6 +31,7 @@ struct pfl_segment_host {
     uint64_t begin_ns; /* on its boot clock, of all its segments */
     uint64_t end_ns;
     size_t segments;
+    size_t left_out; /* of `first`: segments of this host that have no row, nor a gap */
 };
 
 struct pfl_segment_runs {
@@ -38,20 +40,21 @@ struct pfl_segment_runs {
     size_t added;                   /* with gaps */
     struct pfl_segment_host *hosts; /* owned */
     size_t hosts_len;
-    size_t crowded; /* its first machine: a host that has too many boots; of has_crowded */
-    bool has_crowded;
     struct pfl_clock_graph *clocks; /* owned */
 };
 
 PFL_MUST_USE int pfl_segment_runs_init(struct pfl_segment_runs *self);
 void pfl_segment_runs_fini(struct pfl_segment_runs *self);
-/* As pfl_segment_merge_add. */
+/* As pfl_segment_merge_add. Segments of boots that are too many for their host are left out. */
 PFL_MUST_USE int pfl_segment_runs_add(struct pfl_segment_runs *self,
                                       const Perfleet__Segment *segment);
 /* Sorts the rows, drops numbers that are there twice, names the machines. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_segment_runs_sort(struct pfl_segment_runs *self);
-/* The host that has too many boots, or most runs, or, before they are sorted, most segments, and
- * how many. NULL: none, or out of memory. */
+/* Of more than `max` runs, leaves out some of the hosts that have most: each host keeps what it
+ * has, or as many as any other. After the sort. PFL_ELIMIT: more hosts than runs; PFL_ENOMEM. */
+PFL_MUST_USE int pfl_segment_runs_limit(struct pfl_segment_runs *self, size_t max);
+/* The host that has most runs, or, before they are sorted, most segments, and how many. NULL: none,
+ * or out of memory. */
 const char *pfl_segment_runs_find_largest(const struct pfl_segment_runs *self, bool is_sorted,
                                           size_t *ret_count);
 bool pfl_segment_runs_is_same(const struct pfl_segment_row *a, const struct pfl_segment_row *b);

@@ -548,8 +548,10 @@ static void what_is_read_ahead_has_a_bound_whatever_the_number_of_runs(void **st
     pfl_sweep_assert_no_leak();
 }
 
-static void of_too_many_runs_the_host_with_most_is_known(void **state)
+static void of_too_many_runs_those_of_the_host_with_most_are_left_out(void **state)
 {
+    struct pfl_segment_machine alpha;
+    struct pfl_segment_machine beta;
     size_t count = 0;
     struct world w;
 
@@ -562,9 +564,17 @@ static void of_too_many_runs_the_host_with_most_is_known(void **state)
     assert_int_equal(count, 3);
     for (size_t i = 1; i <= PFL_MERGE_MAX_HOSTS; i++)
         add_run(&w, i, 10);
-    assert_int_equal(pfl_segment_merge_begin(w.merge), PFL_ELIMIT);
+    assert_int_equal(pfl_segment_merge_begin(w.merge), 0);
+    pfl_segment_merge_get_machine(w.merge, 0, &beta);
+    pfl_segment_merge_get_machine(w.merge, 1, &alpha);
+    assert_string_equal(beta.name, "beta");
+    assert_int_equal(beta.runs, 1);
+    assert_int_equal(beta.segments, 3);
+    assert_int_equal(beta.left_out_segments, 0);
+    assert_int_equal(alpha.runs, PFL_MERGE_MAX_HOSTS - 1);
+    assert_int_equal(alpha.segments, PFL_MERGE_MAX_HOSTS - 1);
+    assert_int_equal(alpha.left_out_segments, 2);
     assert_string_equal(pfl_segment_merge_find_largest(w.merge, true, &count), "alpha");
-    assert_int_equal(count, PFL_MERGE_MAX_HOSTS + 1);
     close_world(&w);
     pfl_sweep_assert_no_leak();
 }
@@ -847,7 +857,7 @@ int main(void)
         cmocka_unit_test(a_host_becomes_no_more_than_the_operator_allows),
         cmocka_unit_test(a_packet_that_holds_more_than_a_packet_may_is_refused),
         cmocka_unit_test(what_is_read_ahead_has_a_bound_whatever_the_number_of_runs),
-        cmocka_unit_test(of_too_many_runs_the_host_with_most_is_known),
+        cmocka_unit_test(of_too_many_runs_those_of_the_host_with_most_are_left_out),
         cmocka_unit_test(hosts_are_on_one_timeline_with_a_bound),
         cmocka_unit_test(the_trace_is_the_same_however_the_bytes_arrive),
         cmocka_unit_test(packets_are_sorted_by_time_across_hosts),

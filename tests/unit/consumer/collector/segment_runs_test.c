@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -94,6 +95,70 @@ static void what_no_collector_sends_is_refused(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* Runs of `host` in the order of adding, a segment each. */
+static void add_runs(struct pfl_segment_runs *runs, const char *host, const char *boot, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        Perfleet__Segment s = segment_of(host, 1, 100, 200);
+        char run[32];
+
+        (void)snprintf(run, sizeof(run), "run%04zu", i);
+        s.incarnation = run;
+        s.boot_id = (char *)(uintptr_t)boot;
+        assert_int_equal(pfl_segment_runs_add(runs, &s), 0);
+    }
+}
+
+static void each_host_keeps_its_runs_or_as_many_as_any_other(void **state)
+{
+    static const size_t kept[] = {16, 15, 9, 3, 0};
+    struct pfl_segment_runs runs;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        assert_int_equal(pfl_segment_runs_init(&runs), 0);
+        add_runs(&runs, "a", "boot", 2);
+        add_runs(&runs, "b", "boot1", 7);
+        add_runs(&runs, "b", "boot2", 3);
+        add_runs(&runs, "c", "boot", 4);
+        assert_int_equal(pfl_segment_runs_sort(&runs), 0);
+        if (kept[i] == 0) {
+            assert_int_equal(pfl_segment_runs_limit(&runs, 2), PFL_ELIMIT);
+            assert_int_equal(runs.rows_len, 16);
+        } else {
+            assert_int_equal(pfl_segment_runs_limit(&runs, kept[i]), 0);
+            assert_int_equal(runs.rows_len, kept[i] == 9 ? 8 : kept[i]);
+            assert_int_equal(runs.hosts[0].left_out + runs.hosts[1].left_out +
+                                 runs.hosts[2].left_out + runs.hosts[3].left_out,
+                             16 - runs.rows_len);
+            assert_int_equal(runs.hosts[0].left_out, kept[i] == 3 ? 1 : 0);
+            assert_int_equal(runs.hosts[2].left_out, 0); /* it is with b's first boot */
+            assert_string_equal(runs.rows[0].run, "/cpu/run0000");
+        }
+        pfl_segment_runs_fini(&runs);
+    }
+    pfl_sweep_assert_no_leak();
+}
+
+static void segments_of_too_many_boots_are_left_out(void **state)
+{
+    struct pfl_segment_runs runs;
+    char boot[32];
+
+    (void)state;
+    assert_int_equal(pfl_segment_runs_init(&runs), 0);
+    for (size_t i = 0; i < PFL_CLOCK_GRAPH_HOST_BOOTS + 2; i++) {
+        (void)snprintf(boot, sizeof(boot), "boot%zu", i);
+        add_runs(&runs, "b", boot, 1);
+    }
+    add_runs(&runs, "a", "boot", 1);
+    assert_int_equal(runs.hosts_len, PFL_CLOCK_GRAPH_HOST_BOOTS + 1);
+    assert_int_equal(runs.hosts[0].left_out, 2);
+    assert_int_equal(runs.added, PFL_CLOCK_GRAPH_HOST_BOOTS + 3);
+    pfl_segment_runs_fini(&runs);
+    pfl_sweep_assert_no_leak();
+}
+
 static void gaps_count_up_to_the_most_segments(void **state)
 {
     Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
@@ -116,6 +181,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(segments_are_sorted_and_their_hosts_span_all_of_them),
         cmocka_unit_test(what_no_collector_sends_is_refused),
+        cmocka_unit_test(each_host_keeps_its_runs_or_as_many_as_any_other),
+        cmocka_unit_test(segments_of_too_many_boots_are_left_out),
         cmocka_unit_test(gaps_count_up_to_the_most_segments),
     };
 
