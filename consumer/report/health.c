@@ -4,7 +4,7 @@
  * finding with level, text and remedy; a host without findings is reported as healthy. Failures:
  * out of memory; a malformed state is a finding. Checks: reachability, certificates' expiry, the
  * clock's error, data sources of the config that no host has, ftrace/print that cannot be recorded,
- * room for one more session, different versions.
+ * room for one more session, different versions. Limits: FINDINGS_OF_HOST_MAX; the rest is counted.
  */
 #include "consumer/report/health.h"
 
@@ -22,6 +22,8 @@
 #define CERT_WARN_S   (14 * DAY_S)
 #define CLOCK_WARN_NS 1000000 /* one millisecond */
 #define SESSIONS_WARN 14u     /* of 15: measuring the clock takes one too */
+
+#define FINDINGS_OF_HOST_MAX 16u
 
 typedef Perfetto__Protos__TracingServiceState state_t;
 
@@ -43,12 +45,10 @@ struct judge {
 
 static const char *const levels[] = {"well", "warning", "bad"};
 
-static void say(struct judge *j, const char *who, const struct finding *f)
+static void add(struct judge *j, const char *who, const struct finding *f)
 {
     json_t *o;
 
-    j->worst = f->level > j->worst ? f->level : j->worst;
-    j->of_host++;
     if (j->rc != 0)
         return;
     if (j->text != NULL) {
@@ -63,6 +63,24 @@ static void say(struct judge *j, const char *who, const struct finding *f)
     json_object_set_new(o, "check", json_string(f->check));
     json_object_set_new(o, "text", pfl_text_json_peer(f->text));
     j->rc = json_array_append_new(j->findings, o) == 0 ? 0 : PFL_ENOMEM;
+}
+
+static void say(struct judge *j, const char *who, const struct finding *f)
+{
+    j->worst = f->level > j->worst ? f->level : j->worst;
+    if (j->of_host++ < FINDINGS_OF_HOST_MAX)
+        add(j, who, f);
+}
+
+/* A host says how many sources it has, and a config names as many as it likes. */
+static void say_left_out(struct judge *j, const char *who)
+{
+    struct finding f = {.level = PFL_HEALTH_WARNING, .check = "findings"};
+
+    if (j->of_host <= FINDINGS_OF_HOST_MAX)
+        return;
+    snprintf(f.text, sizeof(f.text), "%zu more are left out", j->of_host - FINDINGS_OF_HOST_MAX);
+    add(j, who, &f);
 }
 
 static void check_cert(struct judge *j, const char *who, int64_t end_s)
@@ -257,6 +275,7 @@ static void judge_all(struct judge *j)
     for (size_t i = 0; i < j->conf->hosts_len; i++) {
         j->of_host = 0;
         check_host(j, &j->conf->hosts[i], first_version);
+        say_left_out(j, j->conf->hosts[i].name);
         if (j->of_host == 0)
             say_well(j, &j->conf->hosts[i]);
     }

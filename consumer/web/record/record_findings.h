@@ -7,7 +7,7 @@
 #include "consumer/web/frame/host_rows.h"
 
 #define PFL_RECORD_FINDINGS_MAX_HOSTS 64u
-#define PFL_RECORD_FINDINGS_MAX_BYTES (256u << 10)
+#define PFL_RECORD_FINDINGS_MAX_BYTES (1u << 20) /* of each host at most 16 lines */
 
 /* What a host answered. */
 struct pfl_record_asked {

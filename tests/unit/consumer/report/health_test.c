@@ -113,6 +113,32 @@ static void a_host_that_cannot_record_ftrace_print_says_why(void **state)
     says(&conf, "warning a: ftrace/print:", PFL_HEALTH_WARNING);
 }
 
+static void findings_of_a_host_have_a_bound_and_the_rest_is_counted(void **state)
+{
+    static uint8_t many[1000 * (sizeof(state_busy) - 3)];
+    struct pfl_health_host hosts[2] = {well, well};
+    struct pfl_health_conf conf = conf_of(hosts, 2);
+    struct pfl_buf out;
+    enum pfl_health worst;
+    size_t lines = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 1000; i++)
+        memcpy(many + i * (sizeof(state_busy) - 3), state_busy, sizeof(state_busy) - 3);
+    hosts[0].state = pfl_span_of(many, sizeof(many));
+    conf.trace_config.len = 0;
+    hosts[1].name = "b";
+    says(&conf, "warning a: findings: 984 more are left out\n", PFL_HEALTH_WARNING);
+    says(&conf, "well    b", PFL_HEALTH_WARNING);
+    pfl_buf_init(&out, 16384);
+    conf.hosts_len = 1;
+    assert_int_equal(pfl_health_text(&conf, &out, &worst), 0);
+    for (size_t i = 0; i < out.len; i++)
+        lines += out.data[out.start + i] == '\n';
+    assert_int_equal(lines, 17);
+    pfl_buf_fini(&out);
+}
+
 static void an_agent_of_another_version_is_reported(void **state)
 {
     struct pfl_health_host host = well;
@@ -253,6 +279,7 @@ int main(void)
         cmocka_unit_test(a_host_without_findings_is_well),
         cmocka_unit_test(each_trouble_is_reported_with_its_remedy),
         cmocka_unit_test(a_host_that_cannot_record_ftrace_print_says_why),
+        cmocka_unit_test(findings_of_a_host_have_a_bound_and_the_rest_is_counted),
         cmocka_unit_test(certificates_are_watched_for_two_weeks),
         cmocka_unit_test(an_agent_of_another_version_is_reported),
         cmocka_unit_test(a_host_that_cannot_be_asked_may_have_an_old_certificate),
