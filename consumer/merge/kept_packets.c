@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 #define CAPACITY_MIN 8u
@@ -21,9 +22,11 @@ void pfl_kept_packets_fini(struct pfl_kept_packets *self)
     *self = (struct pfl_kept_packets){0};
 }
 
-static bool is_same(const struct pfl_kept_packet *kept, struct pfl_span packet)
+/* Without their hashes, all that are kept would be compared with each packet. */
+static bool is_same(const struct pfl_kept_packet *kept, const struct pfl_kept_packet *like)
 {
-    return kept->len == packet.len && memcmp(kept->bytes, packet.data, packet.len) == 0;
+    return kept->len == like->len && kept->hash == like->hash &&
+           memcmp(kept->bytes, like->bytes, like->len) == 0;
 }
 
 /* Its place; NULL: it has none yet. */
@@ -33,8 +36,7 @@ static struct pfl_kept_packet *find(struct pfl_kept_packets *self,
     for (size_t i = 0; i < self->len; i++) {
         struct pfl_kept_packet *k = &self->list[i];
 
-        if (k->kind == like->kind && k->machine == like->machine &&
-            (is_one || is_same(k, pfl_span_of(like->bytes, like->len))))
+        if (k->kind == like->kind && k->machine == like->machine && (is_one || is_same(k, like)))
             return k;
     }
     return NULL;
@@ -67,11 +69,15 @@ static bool has_room(const struct pfl_kept_packets *self, const struct pfl_kept_
 int pfl_kept_packets_put(struct pfl_kept_packets *self, uint32_t kind, uint32_t machine,
                          bool is_one, struct pfl_span packet)
 {
-    struct pfl_kept_packet kept = {
-        .kind = kind, .machine = machine, .bytes = (uint8_t *)packet.data, .len = packet.len};
+    static const struct pfl_hash_key key = {{0, 0}}; /* equal hashes cost time alone */
+    struct pfl_kept_packet kept = {.kind = kind,
+                                   .machine = machine,
+                                   .bytes = (uint8_t *)packet.data,
+                                   .len = packet.len,
+                                   .hash = is_one ? 0 : pfl_hash_keyed(&key, packet)};
     struct pfl_kept_packet *place = find(self, &kept, is_one);
 
-    if (!has_room(self, place, packet.len) || (place != NULL && is_same(place, packet)))
+    if (!has_room(self, place, packet.len) || (place != NULL && is_same(place, &kept)))
         return 0;
     kept.bytes = pfl_mem_memdup(packet.data, packet.len);
     if (kept.bytes == NULL || (place == NULL && grow(self) != 0)) {

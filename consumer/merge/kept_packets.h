@@ -22,6 +22,7 @@ struct pfl_kept_packet {
     uint32_t machine; /* as the host has it */
     uint8_t *bytes;   /* owned */
     size_t len;
+    uint64_t hash; /* of the bytes, if there are many of the kind */
 };
 
 struct pfl_kept_packets {

@@ -104,12 +104,28 @@ static void every_failed_allocation_is_survived(void **state)
     pfl_sweep(put_many, NULL, false);
 }
 
+/* As many and as long as may be, which differ in their last bytes. */
+static void packets_that_look_alike_are_distinguished(void **state)
+{
+    static uint8_t packet[PFL_KEPT_PACKETS_BYTES / PFL_KEPT_PACKETS_MAX];
+    const struct pfl_span span = pfl_span_of(packet, sizeof(packet));
+
+    (void)state;
+    for (uint32_t i = 0; i < 20 * PFL_KEPT_PACKETS_MAX; i++) {
+        memcpy(packet + sizeof(packet) - sizeof(i), &i, sizeof(i));
+        assert_int_equal(pfl_kept_packets_put(&kept, EXTENSIONS, 0, false, span), 0);
+    }
+    assert_int_equal(kept.len, PFL_KEPT_PACKETS_MAX);
+    assert_int_equal(kept.bytes, PFL_KEPT_PACKETS_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(the_last_of_a_kind_takes_the_first_ones_place, end),
         cmocka_unit_test_teardown(of_a_kind_with_many_each_is_kept_once, end),
         cmocka_unit_test_teardown(what_does_not_fit_is_left_out, end),
+        cmocka_unit_test_teardown(packets_that_look_alike_are_distinguished, end),
         cmocka_unit_test_teardown(every_failed_allocation_is_survived, end),
     };
 
