@@ -27,7 +27,7 @@ static inline uint64_t pfl_unnamed_file_keep_free(uint64_t disk_bytes)
                                                         : PFL_UNNAMED_FILE_KEEP_FREE_MAX_BYTES;
 }
 
-/* May another process go on to write it? False: it has more than max_bytes, or the disk has less
+/* May another process continue to write it? False: it has more than max_bytes, or the disk has less
  * than is to stay free; `ret_why` has the sentence. */
 bool pfl_unnamed_file_has_room(const struct pfl_unnamed_file *self, uint64_t max_bytes,
                                char *ret_why, size_t why_len);
