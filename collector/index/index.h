@@ -127,7 +127,8 @@ PFL_MUST_USE int pfl_index_row_encode(const struct pfl_index_row *row, uint8_t *
 enum pfl_index_reserve {
     PFL_INDEX_RESERVE_NEW,      /* reserved now: store it under the caller's id and key */
     PFL_INDEX_RESERVE_AGAIN,    /* reserved before: store it under the id and key of ret_place */
-    PFL_INDEX_RESERVE_STORED,   /* live, or deleted since: release it at the host */
+    PFL_INDEX_RESERVE_NOTED,    /* a live gap, the same or larger: describe it under ret_place */
+    PFL_INDEX_RESERVE_STORED,   /* live, or deleted since: write nothing, release it at the host */
     PFL_INDEX_RESERVE_CONFLICT, /* other bytes have this number: refuse it */
     PFL_INDEX_RESERVE_BUSY,     /* another collector is storing it */
 };
@@ -139,9 +140,10 @@ struct pfl_index_place {
 
 /*
  * A segment that is to be stored. `place` has the id and key that the caller chose, and on return
- * those that hold. A segment with a gap is live when this returns RESERVE_NEW or RESERVE_STORED,
- * and may be sent again with a larger `last`. Bytes that are to be kept need a sha256 of 32 bytes.
- * The class of a run is that of the first segment that came of it. PFL_ELIMIT: the host has
+ * those that hold. A segment with a gap is live when this returns RESERVE_NEW or RESERVE_NOTED,
+ * and may be sent again with a larger `last`. What is stored as bytes, and what a longer note than
+ * the index counts came for, is RESERVE_STORED. Bytes that are to be kept need a sha256 of 32
+ * bytes. The class of a run is that of the first segment that came of it. PFL_ELIMIT: the host has
  * PFL_INDEX_RUNS_MAX runs, or PFL_INDEX_GAPS_MAX gaps.
  */
 PFL_MUST_USE int pfl_index_reserve(struct pfl_index *self, const Perfleet__Segment *segment,

@@ -385,6 +385,19 @@ static int reserve_again(struct pfl_index *self, struct reserve *r)
     return pfl_index_run(self, &call);
 }
 
+/* The gap is known. Its description is written again, as a death may have come before it; but not a
+ * longer one than is counted. */
+static int note_again(struct pfl_index *self, struct reserve *r)
+{
+    int64_t counted = (int64_t)(PFL_INDEX_TRACE_BYTES + PFL_INDEX_NOTE_WEIGHT * r->known.note_len);
+
+    if (r->known.state != PFL_INDEX_LIVE)
+        r->result = PFL_INDEX_RESERVE_STORED;
+    else if (last_of(r->segment) > r->known.last || count_bytes_of(r->segment) <= counted)
+        r->result = PFL_INDEX_RESERVE_NOTED;
+    return last_of(r->segment) > r->known.last ? extend_gap(self, r) : 0;
+}
+
 static int reserve_known(struct pfl_index *self, struct reserve *r)
 {
     const Perfleet__Segment *s = r->segment;
@@ -406,7 +419,7 @@ static int reserve_known(struct pfl_index *self, struct reserve *r)
         return reserve_again(self, r);
     r->result = PFL_INDEX_RESERVE_STORED;
     *r->place = r->known.place;
-    return r->known.is_gap && last_of(s) > r->known.last ? extend_gap(self, r) : 0;
+    return r->known.is_gap ? note_again(self, r) : 0;
 }
 
 /* The host removed unread what was reserved and not live: the gap takes its place. What the store

@@ -373,8 +373,8 @@ void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve
         skip(self, PFL_VISIT_LEFT_LIMIT);
     else if (rc != 0)
         end(self, PFL_VISIT_STUCK);
-    else if (result <= PFL_VISIT_IS_LIVE && pfl_visit_get_segment(self)->gap != NULL)
-        self->step = PFL_VISIT_DESCRIBE; /* again, as it may have grown */
+    else if (result == PFL_VISIT_RESERVED && pfl_visit_get_segment(self)->gap != NULL)
+        self->step = PFL_VISIT_DESCRIBE; /* it is live */
     else if (result == PFL_VISIT_IS_LIVE)
         self->step = PFL_VISIT_RELEASE;
     else if (result == PFL_VISIT_CONFLICT)

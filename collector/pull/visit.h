@@ -53,7 +53,7 @@ enum pfl_visit_step {
 /* What the index has of a segment. */
 enum pfl_visit_reserve {
     PFL_VISIT_RESERVED = 0, /* now, or before, with these bytes: store it */
-    PFL_VISIT_IS_LIVE,      /* stored: release it */
+    PFL_VISIT_IS_LIVE,      /* stored: write nothing, release it */
     PFL_VISIT_CONFLICT,     /* other bytes are stored under this number */
     PFL_VISIT_BUSY,         /* another collector stores it */
 };

@@ -317,9 +317,14 @@ static void gaps_and_holes_are_counted(void **state)
     assert_run(5, 2, 0, 0, 3);
     store(make_gap(&m, "a", 2, 3));
     assert_run(5, 2, 2, 0, 1);
-    assert_int_equal(reserve(make_gap(&m, "a", 2, 4), &place), PFL_INDEX_RESERVE_STORED);
+    assert_int_equal(reserve(make_gap(&m, "a", 2, 4), &place), PFL_INDEX_RESERVE_NOTED);
     assert_run(5, 2, 3, 0, 0);
-    assert_int_equal(reserve(make_gap(&m, "a", 2, 4), &place), PFL_INDEX_RESERVE_STORED);
+    assert_int_equal(reserve(make_gap(&m, "a", 2, 4), &place), PFL_INDEX_RESERVE_NOTED);
+    assert_run(5, 2, 3, 0, 0);
+    /* A longer note than is counted is not written, nor one over what is stored as bytes. */
+    m.segment.retention = "a-class-with-a-longer-name";
+    assert_int_equal(reserve(&m.segment, &place), PFL_INDEX_RESERVE_STORED);
+    assert_int_equal(reserve(make_gap(&m, "a", 5, 5), &place), PFL_INDEX_RESERVE_STORED);
     assert_run(5, 2, 3, 0, 0);
     store(make_gap(&m, "a", 7, 7));
     assert_run(7, 2, 4, 0, 1);
