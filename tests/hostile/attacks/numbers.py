@@ -15,11 +15,13 @@ from fleet import cpu_seconds, memory_kib, wait_until
 from tunnel_abuse import agent, answer_all
 from world import Failed, dict_of_lists, get_slowness
 
-ATTACKS = ["ten_million_segments", "other_bytes_again", "gaps_over_what_is_stored", "announced_and_not_given"]
+ATTACKS = ["ten_million_segments", "other_bytes_again", "gaps_over_what_is_stored", "announced_and_not_given",
+           "gaps_over_its_traces"]
 TEN_MILLION = 10_000_000
 RUN = b"01ARZ3NDEKTSV4RRFFQ69G5FAV"
 STORE_KIB = 256 << 10
 LONGEST_S = 300
+LONG_LABEL = b"a=" + b"\x01" * 60000
 STORED_NUMBERS = 200_000
 MEMORY_KIB = 80 << 10
 QUIET_S, ATTACKED_S = 6, 15
@@ -110,9 +112,9 @@ class Ten(Collector):
 class Million(Giver):
     """A played host with ten million segments, made when they are asked for."""
 
-    def __init__(self, peer, content=b"", first=1, gap=None, is_empty=False):
+    def __init__(self, peer, content=b"", first=1, gap=None, is_empty=False, label=None):
         super().__init__(peer)
-        self.content, self.next, self.gap, self.is_empty = content, first, gap, is_empty
+        self.content, self.next, self.gap, self.is_empty, self.label = content, first, gap, is_empty, label
         self.released, self.listed, self.has_ended = 0, 0, False
         self.begin_ns = time.time_ns() - TEN_MILLION * 10**9
 
@@ -120,6 +122,8 @@ class Million(Giver):
         begin = self.begin_ns + number * 10**9
         common = [field(2, b"me"), field(3, b"web"), field(4, RUN), field(5, number), field(11, begin),
                   field(12, begin + 10**9)]
+        if self.label:
+            common.append(field(16, self.label))
         if self.gap:
             return b"".join(common) + field(6, 0) + field(21, field(1, self.gap(number)))
         data = self.bytes_of(number)
@@ -134,16 +138,18 @@ class Million(Giver):
             return
         asked = dict_of_lists(dict_of_lists(self.message)[got[2]][0])
         if got[2] == LIST_SEGMENTS:
-            after = max(self.next - 1, asked.get(2, [0])[0])
-            self.listed += 256
-            self.reply(got[0], got[1], field(2, 1), *[field(6, self.make(after + 1 + i)) for i in range(256)])
+            after = self.next - 1 if self.label else max(self.next - 1, asked.get(2, [0])[0])
+            page = 6 if self.label else 256
+            self.listed += page
+            self.reply(got[0], got[1], field(2, 1), *[field(6, self.make(after + 1 + i)) for i in range(page)])
         elif got[2] == READ_SEGMENT and self.is_empty:
             self.reply(got[0], got[1], field(3, 404))
         elif got[2] == READ_SEGMENT:
             self.reply(got[0], got[1], field(7, self.bytes_of(asked[2][0])[asked.get(3, [0])[0]:]))
         elif got[2] == RELEASE_SEGMENT:
-            self.released += 1
-            if not self.content:  # other bytes under known numbers begin with the first, always
+            is_late = self.label and 3 in asked  # of bytes, which the run before gave
+            self.released += not is_late
+            if not self.content and not is_late:  # other bytes under known numbers begin with the first, always
                 self.next = max(self.next, asked[2][0] + 1)
             self.reply(got[0], got[1])
         else:
@@ -275,3 +281,31 @@ def announced_and_not_given(build):
         if rows > 1:
             raise Failed(words)
         return net.judge(words + "; ")
+
+
+def gaps_over_its_traces(build):
+    """a host with a gap, of a long label, over each of its stored traces changes no description, and rebuild has the traces"""
+    with Ten(build) as net:
+        net.start_collector()
+        net.make_hosts(["eve"])
+        eve = play(net)
+        wait_until(lambda: eve.released >= 100, "its segments are not stored", 120)
+        end(eve)
+        stored = net.count("eve")
+        before = {path: path.read_bytes() for path in net.store.rglob("*.json")}
+        eve = play(net, gap=lambda number: number, label=LONG_LABEL)
+        wait_until(lambda: eve.released >= 100, "its gaps are not taken", 120)
+        end(eve)
+        changed = [path for path, content in before.items() if path.read_bytes() != content]
+        if not before or changed:
+            raise Failed("%d of %d descriptions are others" % (len(changed), len(before)))
+        net.end("collector")
+        for path in net.store.glob("index.sqlite*"):
+            path.unlink()
+        rebuild = subprocess.run([net.program("collector", "perfleet-collector"), "rebuild", "--store", net.store,
+                                  "--index", "sqlite:%s/index.sqlite" % net.store], text=True, capture_output=True, check=False)
+        if rebuild.returncode != 0:
+            raise Failed("rebuild: " + rebuild.stderr[-300:])
+        if net.count("eve") < stored:
+            raise Failed("%d of %d traces after rebuild" % (net.count("eve"), stored))
+        return net.judge("%d traces, %d gaps over them; " % (stored, eve.released))
