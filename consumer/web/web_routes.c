@@ -7,6 +7,7 @@
 #include "consumer/web/fleet/fleet_visit.h"
 #include "consumer/web/hosts/host_visit.h"
 #include "consumer/web/hosts/hosts_visit.h"
+#include "consumer/web/hosts/live_visit.h"
 #include "consumer/web/record/record_visit.h"
 #include "consumer/web/record/recording_visit.h"
 #include "consumer/web/record/running_visit.h"
@@ -16,6 +17,7 @@
 static const struct pfl_web_route routes[] = {
     {"GET", "/hosts", pfl_hosts_visit_open},
     {"GET", "/host", pfl_host_visit_open},
+    {"POST", "/host/live", pfl_live_visit_open},
     {"GET", "/record", pfl_record_visit_open},
     {"POST", "/record", pfl_record_visit_post},
     {"GET", "/recording", pfl_recording_visit_open},

@@ -183,6 +183,48 @@ check "and has no folder then" no_folder
 check "a limit is kept" fails $NOTHING 'it sent more than --max-host-mib 1: the rest was not read' \
     --live --max-host-mib 1 "${HERE[@]}"
 
+# ---- the button of a host's page
+PAGE=(curl -sS --max-time 30 -b "$WORK/jar" -c "$WORK/jar")
+begin_pages() { # OPTION...
+    local link
+    rm -f "$WORK/ui.log" "$WORK/jar"
+    start ui "$P" ui --host "one=unix:$SOCKET" "$@"
+    UI=$STARTED
+    wait_for 20 grep -q '/enter?token=' "$WORK/ui.log" || return
+    link=$(grep -o 'http://127[^ ]*' "$WORK/ui.log")
+    PAGES=${link%/enter*}
+    "${PAGE[@]}" "$link" >"$WORK/page"
+    "${PAGE[@]}" "$PAGES/host?name=one" >"$WORK/page"
+    TOKEN=$(grep -o 'name="change" value="[^"]*' "$WORK/page" | head -1 | sed 's/.*"//')
+}
+watch() { # STATUS CURL-OPTION...: presses the button; the answer is $WORK/watch
+    local got
+    got=$("${PAGE[@]}" -o "$WORK/watch" -w '%{http_code}' -H "Origin: $PAGES" -d change="$TOKEN" "${@:2}" "$PAGES/host/live")
+    [ "$got" = "$1" ] || { echo "status $got"; cat "$WORK/watch"; return 1; }
+}
+follow() { LINK=$(grep -o 'http://127[^"]*' "$WORK/watch" | tail -1); }
+views() { pgrep -cP "$UI" || true; }
+begin_pages
+check "the pages are there" [ -n "$TOKEN" ]
+check "a host's page has a button for its flight recorder" grep -q '<button type="submit" formtarget="_blank">Watch live' "$WORK/page"
+check "it needs the page's token" eval 'TOKEN=x; watch 403 -d name=one -d session=flight'
+check "a host that is none is refused" watch 404 -d name=other -d session=flight
+check "a session that is none is, in words" watch 502 -d name=one -d session=other
+check "the command's own" says 'There is no live view: .*there is no session &quot;other&quot;' cat "$WORK/watch"
+check "an option is a name" watch 502 -d name=one --data-urlencode session=--help
+check "no process is left then" wait_for 20 eval '[ "$(views)" -eq 0 ]'
+check "pressed, it leads to the live view" watch 200 -d name=one -d session=flight
+follow
+check "whose page is there" says '<h1>Live view' curl -s "$LINK"
+check "and gets views" fetch 4 0
+for _ in 1 2 3; do watch 200 -d name=one -d session=flight; done
+check "a fifth is refused" watch 409 -d name=one -d session=flight
+kill -INT "$UI"
+wait "$UI"
+check "the pages end with 0" [ $? -eq 0 ]
+check "and their views with them" is_status 000 "$LINK"
+check "no folder is left of them" no_folder
+
 # ---- a browser
 if command -v chromium >/dev/null; then
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=ui.perfetto.dev" \
@@ -224,6 +266,20 @@ if command -v chromium >/dev/null; then
     ends "a page that is closed ends it" 0
     check "with those words" said "the page of perfleet open was closed"
     echo end >&5
+
+    start_service one || { check "perfleetd opens its sockets again" false; finish; }
+    check "a flight recorder runs again" "$P" start flight -c "$WORK/flight.pbtx" --host "unix:$SOCKET"
+    begin_pages --ui-dir "$ROOT/tests/support/ui"
+    check "the button is pressed" watch 200 -d name=one -d session=flight
+    follow
+    browse 2
+    check "and two views come into a tab" wait_for 90 saw_views 2
+    echo tab >&5
+    check "the tab is closed: its process ends" wait_for 60 eval '[ "$(views)" -eq 0 ]'
+    echo end >&5
+    kill -INT "$UI"
+    wait "$UI"
+    check "the pages end with 0, too" [ $? -eq 0 ]
 else
     skip "a real browser shows the live view" "no chromium"
 fi

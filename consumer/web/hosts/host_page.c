@@ -261,21 +261,53 @@ static void add_session(const session_t *s, int64_t now_s, struct pfl_html *h)
     pfl_html_close(h);
 }
 
-/* The first session that runs and has a name: how to watch it. */
-static void add_live(const struct pfl_host_page *p, const state_t *state, struct pfl_html *h)
+static void add_hidden(struct pfl_html *h, const char *name, const char *value)
 {
-    struct pfl_command_line line;
-    const char *name = NULL;
+    pfl_html_open(h, "input");
+    pfl_html_attr(h, "type", "hidden");
+    pfl_html_attr(h, "name", name);
+    pfl_html_attr(h, "value", value);
+    pfl_html_close(h);
+}
 
-    for (size_t i = 0; name == NULL && i < state->n_tracing_sessions; i++) {
+/* The first session that runs and has a name; NULL: none. */
+static const char *find_recorder(const state_t *state)
+{
+    for (size_t i = 0; i < state->n_tracing_sessions; i++) {
         const session_t *s = state->tracing_sessions[i];
 
         if (s->state != NULL && strcmp(s->state, "STARTED") == 0 &&
             s->unique_session_name != NULL && s->unique_session_name[0] != '\0')
-            name = s->unique_session_name;
+            return s->unique_session_name;
     }
+    return NULL;
+}
+
+static void add_live_button(const struct pfl_host_page *p, const struct pfl_layout *layout,
+                            const char *session, struct pfl_html *h)
+{
+    pfl_layout_form(layout, h, "/host/live");
+    add_hidden(h, "name", p->row->name);
+    add_hidden(h, "session", session);
+    pfl_html_open(h, "button");
+    pfl_html_attr(h, "type", "submit");
+    pfl_html_attr(h, "formtarget", "_blank"); /* a tab of its own */
+    pfl_html_text(h, "Watch live");
+    pfl_html_close(h);
+    pfl_html_close(h);
+}
+
+/* How to watch the host: a button, where the browser is on this machine, and the command. */
+static void add_live(const struct pfl_host_page *p, const struct pfl_layout *layout,
+                     const state_t *state, struct pfl_html *h)
+{
+    const char *name = find_recorder(state);
+    struct pfl_command_line line;
+
     if (p->live == NULL || name == NULL)
         return;
+    if (!layout->is_remote)
+        add_live_button(p, layout, name, h);
     line = *p->live;
     pfl_command_line_option(&line, "--session", name);
     pfl_html_open(h, "p");
@@ -374,7 +406,8 @@ static int add_sources(const state_t *state, struct pfl_html *h)
     return 0;
 }
 
-static int add_state(const struct pfl_host_page *p, struct pfl_html *h)
+static int add_state(const struct pfl_host_page *p, const struct pfl_layout *layout,
+                     struct pfl_html *h)
 {
     ProtobufCMessage *message;
     const state_t *state;
@@ -387,7 +420,7 @@ static int add_state(const struct pfl_host_page *p, struct pfl_html *h)
         return rc == PFL_EPARSE ? 0 : rc; /* which is a finding */
     state = (const state_t *)message;
     add_sessions(state, p->now_s, h);
-    add_live(p, state, h);
+    add_live(p, layout, state, h);
     add_producers(state, h);
     rc = add_sources(state, h);
     pfl_proto_free(message);
@@ -431,7 +464,7 @@ int pfl_host_page_write(const struct pfl_host_page *page, const struct pfl_layou
     add_facts(page, h);
     rc = add_findings(page, h);
     if (rc == 0)
-        rc = add_state(page, h);
+        rc = add_state(page, layout, h);
     if (rc == 0)
         add_traces(page, h);
     pfl_layout_end(layout, h);

@@ -242,14 +242,16 @@ void pfl_layout_entered(struct pfl_html *h)
     pfl_html_close_to(h, 0);
 }
 
-void pfl_layout_to_ui(const char *url, const char *title, struct pfl_html *h)
+/* A page that continues at `url` at once: `lead` is before the link, `end` below it. */
+static void continue_at(const char *url, const char *title, const char *lead, const char *end,
+                        struct pfl_html *h)
 {
     add_head(h, "opening a trace", 0);
     pfl_html_open(h, "body");
     pfl_html_open(h, "main");
     pfl_html_attr(h, "id", "content");
     pfl_html_refresh_to_ui(h, url);
-    pfl_html_leaf(h, "h1", "Opening in the Perfetto UI");
+    pfl_html_leaf(h, "h1", lead);
     pfl_html_open(h, "p");
     pfl_html_textf(h, "%s: ", title);
     pfl_html_open(h, "a");
@@ -257,10 +259,24 @@ void pfl_layout_to_ui(const char *url, const char *title, struct pfl_html *h)
     pfl_html_text(h, "continue, if nothing opens");
     pfl_html_close(h);
     pfl_html_close(h);
-    pfl_html_leaf(h, "p",
-                  "If the browser asks whether the Perfetto UI may reach this device, allow it: it "
-                  "fetches the trace from this machine. Nothing is uploaded. The link works once.");
+    pfl_html_leaf(h, "p", end);
     pfl_html_close_to(h, 0);
+}
+
+void pfl_layout_to_ui(const char *url, const char *title, struct pfl_html *h)
+{
+    continue_at(url, title, "Opening in the Perfetto UI",
+                "If the browser asks whether the Perfetto UI may reach this device, allow it: it "
+                "fetches the trace from this machine. Nothing is uploaded. The link works once.",
+                h);
+}
+
+void pfl_layout_to_live_view(const char *url, const char *title, struct pfl_html *h)
+{
+    continue_at(url, title, "Live view",
+                "The next page has a button that opens the Perfetto UI, and says what each view "
+                "costs the host. The live view ends when one of the two tabs is closed.",
+                h);
 }
 
 const char *pfl_layout_age(double seconds, char *room, size_t room_len)

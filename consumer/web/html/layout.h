@@ -52,6 +52,8 @@ void pfl_layout_refusal(unsigned status, const char *why, struct pfl_html *h);
 void pfl_layout_entered(struct pfl_html *h);
 /* The page, in a tab of its own, that leads to the Perfetto UI with a trace (pfl_html_href_ui). */
 void pfl_layout_to_ui(const char *url, const char *title, struct pfl_html *h);
+/* Likewise, to the page of a live view of the host `title`. */
+void pfl_layout_to_live_view(const char *url, const char *title, struct pfl_html *h);
 
 /* For the macro. */
 void pfl_layout_open_form(const struct pfl_layout *layout, struct pfl_html *h, const char *path);

@@ -279,9 +279,11 @@ static struct pfl_span make_sessions(const char *first, const char *first_state,
     return pfl_span_of(bytes, protobuf_c_message_pack(&state.base, bytes));
 }
 
-/* Is there a line for it, and which? NULL: none. `has_live`: the page may show one. */
-static void expect_live(struct pfl_span state, bool has_live, const char *line)
+/* Is there a line for it, and which? NULL: none. `has_live`: the page may show one. A button is
+ * there, too, unless the browser is on another machine. */
+static void expect_live_at(struct pfl_span state, bool has_live, bool is_remote, const char *line)
 {
+    static const char form[] = "<form method=\"post\" action=\"/host/live\">";
     static const char words[] = "<p>To see it live in a tab of the Perfetto UI: <code>";
     struct pfl_command_line live;
     struct pfl_host_row row;
@@ -291,6 +293,7 @@ static void expect_live(struct pfl_span state, bool has_live, const char *line)
     const char *at;
 
     assert_int_equal(open_pages(&p), 0);
+    p.layout.is_remote = is_remote;
     pfl_host_rows_get_row(p.hosts, 0, &row);
     pfl_command_line_begin(&live, "open");
     pfl_command_line_word(&live, "--live");
@@ -311,8 +314,16 @@ static void expect_live(struct pfl_span state, bool has_live, const char *line)
         assert_non_null(at);
     if (line != NULL && at != NULL)
         assert_memory_equal(at + sizeof(words) - 1, line, strlen(line));
+    assert_int_equal(memmem(html.data, html.len, form, sizeof(form) - 1) != NULL,
+                     line != NULL && !is_remote);
     pfl_html_fini(&h);
     pfl_host_rows_free(p.hosts);
+}
+
+static void expect_live(struct pfl_span state, bool has_live, const char *line)
+{
+    expect_live_at(state, has_live, false, line);
+    expect_live_at(state, has_live, true, line);
 }
 
 static void host_with_a_running_session_shows_how_to_watch_it(void **state)
