@@ -33,6 +33,7 @@ static void commit_chunk(const struct pfl_commit_conf *conf, uint16_t buffer_id,
         .producer_uid = conf->identity.uid,
         .producer_pid = conf->identity.pid,
         .machine_id = conf->identity.machine_id,
+        .who = conf->identity.who,
     };
 
     if (buffer == NULL)

@@ -16,6 +16,7 @@ struct pfl_commit_identity {
     uint32_t uid;
     int64_t pid; /* -1 unknown */
     uint32_t machine_id;
+    uint64_t who; /* the user who is charged: base/shares.h */
 };
 
 /* TraceStats of the whole service, and the number of entries that did not match the state of the

@@ -3,17 +3,43 @@
  * What forgotten writers committed.
  *
  * Happy path: entries lie side by side and a hash index finds them; the last entry fills the place
- * of one that is removed. Failures: an entry without memory is left out. Limits:
+ * of one that is removed. Failures: an entry without memory, or
+ * without a share of its user, is left out. Limits:
  * PFL_RETIRED_WRITER_STATS_MAX entries, 5 MB with the index.
  */
 #include "service/buffer/retired_writer_stats.h"
 
 #include "base/mem.h"
 
-#define CAPACITY_MIN 256u
+/* An entry, and its part of the index. */
+#define ENTRY_BYTES (sizeof(struct pfl_usage_entry) + 2 * sizeof(uint32_t))
+
+_Static_assert(PFL_RETIRED_WRITER_STATS_FIRST << (PFL_RETIRED_WRITER_STATS_STEPS - 1) ==
+                   PFL_RETIRED_WRITER_STATS_MAX,
+               "a payer for each step");
+
+/* Step 0 is the first room, each other one as much as all before it. */
+static uint64_t bytes_of_step(unsigned step)
+{
+    return ((uint64_t)PFL_RETIRED_WRITER_STATS_FIRST << (step == 0 ? 0 : step - 1)) * ENTRY_BYTES;
+}
+
+uint64_t pfl_retired_writer_stats_get_bytes(const struct pfl_retired_writer_stats *self)
+{
+    return self->capacity * ENTRY_BYTES;
+}
+
+static void give_all(struct pfl_retired_writer_stats *self)
+{
+    uint32_t capacity = PFL_RETIRED_WRITER_STATS_FIRST;
+
+    for (unsigned i = 0; self->charged != NULL && capacity <= self->capacity; i++, capacity *= 2)
+        pfl_shares_give(self->charged, self->payers[i], bytes_of_step(i));
+}
 
 void pfl_retired_writer_stats_fini(struct pfl_retired_writer_stats *self)
 {
+    give_all(self);
     pfl_mem_free(self->entries);
     pfl_mem_free(self->index);
     *self = (struct pfl_retired_writer_stats){0};
@@ -47,16 +73,11 @@ static uint32_t probe(const struct pfl_retired_writer_stats *self, uint32_t key)
     return at;
 }
 
-static bool make_room(struct pfl_retired_writer_stats *self)
+static bool grow(struct pfl_retired_writer_stats *self, uint32_t capacity)
 {
-    uint32_t capacity = self->capacity == 0 ? CAPACITY_MIN : 2u * self->capacity;
     struct pfl_usage_entry *entries;
     uint32_t *index;
 
-    if (self->len < self->capacity)
-        return true;
-    if (capacity > PFL_RETIRED_WRITER_STATS_MAX)
-        return false;
     index = pfl_mem_calloc(2u * capacity, sizeof(*index));
     if (index == NULL)
         return false;
@@ -74,13 +95,34 @@ static bool make_room(struct pfl_retired_writer_stats *self)
     return true;
 }
 
-void pfl_retired_writer_stats_put(struct pfl_retired_writer_stats *self, uint32_t key,
-                                  const struct pfl_trace_buffer_usage *usage)
+static bool make_room(struct pfl_retired_writer_stats *self, uint64_t who)
 {
-    if (!make_room(self))
+    uint32_t capacity = self->capacity == 0 ? PFL_RETIRED_WRITER_STATS_FIRST : 2u * self->capacity;
+    unsigned step = 0;
+
+    if (self->len < self->capacity)
+        return true;
+    if (capacity > PFL_RETIRED_WRITER_STATS_MAX)
+        return false;
+    while (PFL_RETIRED_WRITER_STATS_FIRST << step < capacity)
+        step++;
+    if (self->charged != NULL && !pfl_shares_take(self->charged, who, bytes_of_step(step)))
+        return false;
+    self->payers[step] = who;
+    if (grow(self, capacity))
+        return true;
+    if (self->charged != NULL)
+        pfl_shares_give(self->charged, who, bytes_of_step(step));
+    return false;
+}
+
+void pfl_retired_writer_stats_put(struct pfl_retired_writer_stats *self, uint32_t key,
+                                  const struct pfl_trace_buffer_source *source)
+{
+    if (!make_room(self, source->who))
         return;
     self->index[probe(self, key)] = self->len + 1u;
-    self->entries[self->len++] = (struct pfl_usage_entry){.key = key, .usage = *usage};
+    self->entries[self->len++] = (struct pfl_usage_entry){.key = key, .usage = source->usage};
 }
 
 /* Frees position `at` of the index and closes the gap, so that probing never meets a hole. */

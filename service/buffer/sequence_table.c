@@ -5,7 +5,7 @@
  * Happy path: a chunk's (producer, writer) is the one found last, or is looked up in a hash index
  * of slots; a record names its sequence by slot. Sequences live in blocks that never move, so that
  * pointers stay valid; slots of forgotten ones are reused.
- * Failures: an addition fails without effect when memory or slots run out. Everything else cannot
+ * Failures: an addition fails without effect when memory, slots or a share run out. All else cannot
  * fail, because room is made when a sequence is added.
  * Limits: 2^24 - 2 sequences with records; 1024 to 1152 without records; the usage of
  * PFL_RETIRED_WRITER_STATS_MAX forgotten ones.
@@ -18,21 +18,34 @@
 
 #define INDEX_MIN 64u
 
-void pfl_sequence_table_init(struct pfl_sequence_table *self, const struct pfl_hash_key *hash_key)
+void pfl_sequence_table_init(struct pfl_sequence_table *self, const struct pfl_hash_key *hash_key,
+                             struct pfl_shares *charged)
 {
-    *self = (struct pfl_sequence_table){.hash_key = *hash_key, .forgotten.hash_key = *hash_key};
+    *self = (struct pfl_sequence_table){.hash_key = *hash_key,
+                                        .charged = charged,
+                                        .forgotten = {.hash_key = *hash_key, .charged = charged}};
     pfl_list_init(&self->empties);
 }
 
 void pfl_sequence_table_fini(struct pfl_sequence_table *self)
 {
-    for (uint32_t i = 0; self->blocks != NULL && i < self->blocks_len; i++)
+    for (uint32_t i = 0; self->blocks != NULL && i < self->blocks_len; i++) {
         pfl_mem_free(self->blocks[i]);
+        if (self->charged != NULL)
+            pfl_shares_give(self->charged, self->payers[i], PFL_SEQUENCES_BLOCK_BYTES);
+    }
     pfl_mem_free(self->blocks);
+    pfl_mem_free(self->payers);
     pfl_mem_free(self->free_slots);
     pfl_mem_free(self->index);
     pfl_retired_writer_stats_fini(&self->forgotten);
-    pfl_sequence_table_init(self, &(struct pfl_hash_key){{0}});
+    pfl_sequence_table_init(self, &(struct pfl_hash_key){{0}}, NULL);
+}
+
+uint64_t pfl_sequence_table_get_bytes(const struct pfl_sequence_table *self)
+{
+    return self->blocks_len * PFL_SEQUENCES_BLOCK_BYTES +
+           pfl_retired_writer_stats_get_bytes(&self->forgotten);
 }
 
 static int copy_blocks(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
@@ -161,6 +174,7 @@ static int grow_block_list(struct pfl_sequence_table *self)
 {
     uint32_t capacity = self->blocks_capacity == 0 ? 4u : self->blocks_capacity * 2u;
     struct pfl_sequence **blocks;
+    uint64_t *payers;
     uint32_t *free_slots;
 
     if (self->blocks_len < self->blocks_capacity)
@@ -170,6 +184,10 @@ static int grow_block_list(struct pfl_sequence_table *self)
     if (free_slots == NULL)
         return PFL_ENOMEM;
     self->free_slots = free_slots;
+    payers = pfl_mem_realloc(self->payers, capacity * sizeof(*payers));
+    if (payers == NULL)
+        return PFL_ENOMEM;
+    self->payers = payers;
     blocks = pfl_mem_realloc(self->blocks, capacity * sizeof(struct pfl_sequence *));
     if (blocks == NULL)
         return PFL_ENOMEM;
@@ -178,9 +196,28 @@ static int grow_block_list(struct pfl_sequence_table *self)
     return 0;
 }
 
-static int take_slot(struct pfl_sequence_table *self, uint32_t *ret_slot)
+static int add_block(struct pfl_sequence_table *self, uint64_t who)
 {
     struct pfl_sequence *block;
+    int rc = grow_block_list(self);
+
+    if (rc != 0)
+        return rc;
+    if (self->charged != NULL && !pfl_shares_take(self->charged, who, PFL_SEQUENCES_BLOCK_BYTES))
+        return PFL_ELIMIT;
+    block = pfl_mem_calloc(PFL_SEQUENCES_PER_BLOCK, sizeof(*block));
+    if (block == NULL) {
+        if (self->charged != NULL)
+            pfl_shares_give(self->charged, who, PFL_SEQUENCES_BLOCK_BYTES);
+        return PFL_ENOMEM;
+    }
+    self->payers[self->blocks_len] = who;
+    self->blocks[self->blocks_len++] = block;
+    return 0;
+}
+
+static int take_slot(struct pfl_sequence_table *self, uint64_t who, uint32_t *ret_slot)
+{
     int rc;
 
     if (self->free_len != 0) {
@@ -190,13 +227,9 @@ static int take_slot(struct pfl_sequence_table *self, uint32_t *ret_slot)
     if (self->slots_used >= PFL_SEQUENCES_MAX)
         return PFL_ELIMIT;
     if (self->slots_used == self->blocks_len * PFL_SEQUENCES_PER_BLOCK) {
-        rc = grow_block_list(self);
+        rc = add_block(self, who);
         if (rc != 0)
             return rc;
-        block = pfl_mem_calloc(PFL_SEQUENCES_PER_BLOCK, sizeof(*block));
-        if (block == NULL)
-            return PFL_ENOMEM;
-        self->blocks[self->blocks_len++] = block;
     }
     *ret_slot = self->slots_used++;
     return 0;
@@ -217,7 +250,7 @@ int pfl_sequence_table_add(struct pfl_sequence_table *self,
     }
     rc = grow_index(self);
     if (rc == 0)
-        rc = take_slot(self, &slot);
+        rc = take_slot(self, source->who, &slot);
     if (rc != 0)
         return rc;
 
@@ -263,7 +296,7 @@ static void forget(struct pfl_sequence_table *self, struct pfl_sequence *seq)
     assert(seq->first == 0);
     pfl_sequence_table_mark_filled(self, seq);
     remove_from_index(self, probe(self, key_of(seq)));
-    pfl_retired_writer_stats_put(&self->forgotten, key_of(seq), &seq->source.usage);
+    pfl_retired_writer_stats_put(&self->forgotten, key_of(seq), &seq->source);
     self->free_slots[self->free_len++] = seq->slot;
     self->count--;
     if (self->recent == seq)

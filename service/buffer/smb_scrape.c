@@ -42,6 +42,7 @@ static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, 
                                         .producer_uid = conf->identity.uid,
                                         .producer_pid = conf->identity.pid,
                                         .machine_id = conf->identity.machine_id,
+                                        .who = conf->identity.who,
                                     });
     result->offered++;
 }

@@ -47,7 +47,7 @@ int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
 
     if (self == NULL)
         return PFL_ENOMEM;
-    pfl_sequence_table_init(&self->sequences, &conf->hash_key);
+    pfl_sequence_table_init(&self->sequences, &conf->hash_key, conf->charged);
     pfl_slices_init(&self->slices);
     rc = pfl_trace_ring_init(&self->ring, conf->size_bytes);
     if (rc != 0) {
@@ -73,6 +73,11 @@ void pfl_trace_buffer_free(struct pfl_trace_buffer *self)
     pfl_sequence_table_fini(&self->sequences);
     pfl_trace_ring_fini(&self->ring);
     pfl_mem_free(self);
+}
+
+uint64_t pfl_trace_buffer_get_table_bytes(const struct pfl_trace_buffer *self)
+{
+    return pfl_sequence_table_get_bytes(&self->sequences);
 }
 
 static uint32_t oldest_offset(const struct pfl_trace_buffer *self)
@@ -166,6 +171,7 @@ static struct pfl_sequence *get_sequence(struct pfl_trace_buffer *self,
         .producer_uid = chunk->producer_uid,
         .producer_pid = chunk->producer_pid,
         .machine_id = chunk->machine_id,
+        .who = chunk->who,
     };
     if (pfl_sequence_table_add(&self->sequences, &source, &seq) != 0)
         return NULL;

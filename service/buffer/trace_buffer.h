@@ -18,6 +18,7 @@
 #include "base/hash.h"
 
 struct pfl_long_packet;
+struct pfl_shares;
 struct pfl_trace_buffer;
 struct pfl_vm_set;
 struct pfl_vm_set_conf;
@@ -31,6 +32,7 @@ struct pfl_trace_buffer_conf {
     uint64_t size_bytes; /* > 0, at most UINT32_MAX; rounded up to 4096 */
     enum pfl_fill_policy fill_policy;
     struct pfl_hash_key hash_key; /* for the tables of writers, whose ids producers choose */
+    struct pfl_shares *charged;   /* for their memory, bytes; borrowed; NULL: nobody is charged */
 };
 
 /* The names and numbers of TraceStats.BufferStats (docs/abi/tracebuffer.md section 8). */
@@ -71,6 +73,7 @@ struct pfl_trace_buffer_chunk {
     uint32_t producer_uid;
     int64_t producer_pid; /* -1 unknown */
     uint32_t machine_id;  /* 0 = this host */
+    uint64_t who;         /* is charged for the writer's sequence: shares.h */
 };
 
 struct pfl_trace_buffer_patch {
@@ -114,6 +117,8 @@ PFL_MUST_USE int pfl_trace_buffer_add_vm(struct pfl_trace_buffer *self,
 const struct pfl_vm_set *pfl_trace_buffer_get_vms(const struct pfl_trace_buffer *self);
 /* An upper bound of the size of its VMs' states. */
 size_t pfl_trace_buffer_get_vm_bytes(const struct pfl_trace_buffer *self);
+/* What its table of writers takes, nearly. A clone's is charged to nobody: its owner pays it. */
+uint64_t pfl_trace_buffer_get_table_bytes(const struct pfl_trace_buffer *self);
 
 /* Never fails for the caller: what cannot be stored is counted. */
 void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
@@ -147,6 +152,7 @@ struct pfl_trace_buffer_source {
     uint16_t producer_id;
     uint16_t writer_id;
     uint32_t producer_uid;
+    uint64_t who;
     int64_t producer_pid;
     uint32_t machine_id;
     /* Belongs to the reader: zeroed when the sequence appears, never touched by the buffer. The

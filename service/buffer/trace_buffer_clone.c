@@ -41,12 +41,14 @@ static void make_read_only(struct pfl_trace_buffer *self)
     forget_reader(&self->sequences);
 }
 
-static int make_fresh(const struct pfl_trace_buffer *like, struct pfl_trace_buffer **ret_buffer)
+static int make_fresh(const struct pfl_trace_buffer *like, struct pfl_shares *charged,
+                      struct pfl_trace_buffer **ret_buffer)
 {
     const struct pfl_trace_buffer_conf conf = {
         .size_bytes = like->ring.size_bytes,
         .fill_policy = like->fill_policy,
         .hash_key = like->sequences.hash_key,
+        .charged = charged,
     };
 
     return pfl_trace_buffer_new(&conf, ret_buffer);
@@ -55,7 +57,7 @@ static int make_fresh(const struct pfl_trace_buffer *like, struct pfl_trace_buff
 int pfl_trace_buffer_clone(struct pfl_trace_buffer *self, struct pfl_trace_buffer **ret_clone)
 {
     struct pfl_trace_buffer *clone;
-    int rc = make_fresh(self, &clone);
+    int rc = make_fresh(self, NULL, &clone);
 
     if (rc != 0)
         return rc;
@@ -110,7 +112,7 @@ int pfl_trace_buffer_take(struct pfl_trace_buffer *self, struct pfl_trace_buffer
 {
     struct pfl_trace_buffer *taken;
     struct pfl_trace_buffer contents;
-    int rc = make_fresh(self, &taken);
+    int rc = make_fresh(self, self->sequences.charged, &taken);
 
     assert(self->copy == NULL);
     if (rc != 0)

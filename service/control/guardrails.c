@@ -23,6 +23,8 @@ static uint64_t sum_buffers(const struct pfl_list *sessions)
                 continue;
             pfl_trace_buffer_stats_get(session->buffers[i].ring, &stats);
             sum += stats.buffer_size + pfl_trace_buffer_get_vm_bytes(session->buffers[i].ring);
+            if (session->state == PFL_SESSION_CLONED) /* of others it is in writer_bytes */
+                sum += pfl_trace_buffer_get_table_bytes(session->buffers[i].ring);
         }
     }
     return sum;
@@ -34,7 +36,7 @@ uint64_t pfl_guardrails_get_limit(const struct pfl_service *service)
                    sum_buffers(&service->closing);
     struct pfl_list *it;
 
-    sum += service->shares.peer_bytes.used;
+    sum += service->shares.peer_bytes.used + service->shares.writer_bytes.used;
     PFL_LIST_EACH (it, &service->producers) {
         sum += PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     }

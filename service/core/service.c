@@ -49,6 +49,7 @@ void pfl_service_set_owner(struct pfl_service *self, uint32_t uid)
     self->shares.producers.owner = self->shares.consumers.owner = self->shares.fds.owner = uid;
     self->shares.sources.owner = self->shares.smb_bytes.owner = uid;
     self->shares.peer_bytes.owner = self->shares.buffer_bytes.owner = uid;
+    self->shares.buffer_ids.owner = self->shares.writer_bytes.owner = uid;
     self->triggers.shares.owner = self->scrape_budget.owner = self->vm_budget.owner = uid;
 }
 
@@ -65,6 +66,8 @@ static void open_shares(struct pfl_service *self)
     self->shares.sources.max = PFL_SERVICE_MAX_SOURCES;
     self->shares.smb_bytes.max = PFL_SERVICE_MAX_SMB_BYTES;
     self->shares.peer_bytes.max = PFL_SERVICE_MAX_PEER_BYTES;
+    self->shares.buffer_ids.max = PFL_SERVICE_MAX_BUFFERS;
+    self->shares.writer_bytes.max = PFL_SERVICE_MAX_WRITER_BYTES;
     self->shares.buffer_bytes.max = buffer_bytes_max != 0 ? buffer_bytes_max : INT64_MAX;
     if (conf->facts != NULL)
         pfl_service_set_owner(self, conf->facts->uid);
@@ -270,7 +273,7 @@ int pfl_service_add_buffers(struct pfl_service *self, struct pfl_session *sessio
 {
     size_t len = session->plan->buffers_len;
 
-    if (len > PFL_SERVICE_BUFFER_IDS - 1 - self->buffers_len)
+    if (!pfl_shares_take(&self->shares.buffer_ids, session->who, len))
         return PFL_ELIMIT;
     for (size_t i = 0; i < len; i++) {
         do {
@@ -302,6 +305,7 @@ void pfl_service_remove_buffers(struct pfl_service *self, struct pfl_session *se
             pfl_service_forbid(self, producer);
     }
     self->buffers_len -= session->plan->buffers_len;
+    pfl_shares_give(&self->shares.buffer_ids, session->who, session->plan->buffers_len);
     if (pfl_list_is_empty(&self->sessions))
         pfl_remote_machines_forget_gone(&self->relays);
 }

@@ -30,14 +30,17 @@
 #define PFL_SERVICE_MAX_SMB_BYTES        (8ull << 30) /* memory shared with all producers */
 #define PFL_SERVICE_MAX_SOURCES          65536u       /* data sources of all producers */
 #define PFL_SERVICE_BUFFER_IDS           65536u
+#define PFL_SERVICE_MAX_BUFFERS          65535u /* 0 is no id */
 #define PFL_SERVICE_PRODUCER_IDS         65536u
 #define PFL_SERVICE_NAMES                1024u /* lists of data sources by their names' hash */
 #define PFL_SERVICE_MAX_CONSUMERS        16384u
 /* Memory that peers make the service keep: what they registered, and data queued from and for
  * them. */
 #define PFL_SERVICE_MAX_PEER_BYTES (512u << 20)
-#define PFL_SERVICE_CONN_BYTES     4096u /* charged for a connection */
-#define PFL_SERVICE_CONN_FDS       2u /* charged for a connection: its own, and memory or a file */
+/* What the buffers know of writers: some 800 bytes for each that has chunks in a buffer. */
+#define PFL_SERVICE_MAX_WRITER_BYTES (256u << 20)
+#define PFL_SERVICE_CONN_BYTES       4096u /* charged for a connection */
+#define PFL_SERVICE_CONN_FDS         2u /* charged for a connection: its own, and memory or a file */
 /* Limit of all buffers: a part of the machine's memory. A clone counts what it holds. */
 #define PFL_SERVICE_CLONE_BYTES (1u << 20) /* charged for a clone */
 #define PFL_SERVICE_MAX_CLONES  1024u
@@ -133,6 +136,8 @@ struct pfl_service {
         struct pfl_shares smb_bytes; /* memory of all producers */
         struct pfl_shares peer_bytes;
         struct pfl_shares buffer_bytes; /* of all sessions, as configured; of clones, as filled */
+        struct pfl_shares buffer_ids;
+        struct pfl_shares writer_bytes; /* of all buffers' tables of writers */
     } shares;
     uint64_t last_scraped_who;            /* the user whose scrape had the last turn */
     uint64_t scrape_turns;                /* their number so far */

@@ -12,7 +12,8 @@
 
 #include "base/mem.h"
 
-static int make_buffers(struct pfl_session *s, const struct pfl_hash_key *hash_key)
+static int make_buffers(struct pfl_session *s, const struct pfl_hash_key *hash_key,
+                        struct pfl_shares *charged)
 {
     s->buffers = pfl_mem_calloc(s->plan->buffers_len + 1, sizeof(s->buffers[0]));
     if (s->buffers == NULL)
@@ -22,6 +23,7 @@ static int make_buffers(struct pfl_session *s, const struct pfl_hash_key *hash_k
             .size_bytes = (uint64_t)s->plan->buffers[i].size_kb * 1024,
             .fill_policy = s->plan->buffers[i].fill_policy,
             .hash_key = *hash_key,
+            .charged = charged,
         };
         int rc = pfl_trace_buffer_new(&conf, &s->buffers[i].ring);
 
@@ -40,7 +42,7 @@ static void free_buffers(struct pfl_session *s)
 }
 
 int pfl_session_new(struct pfl_session_plan *plan, const struct pfl_hash_key *hash_key,
-                    struct pfl_session **ret_session)
+                    struct pfl_shares *charged, struct pfl_session **ret_session)
 {
     struct pfl_session *s = pfl_mem_zalloc(sizeof(*s));
     int rc;
@@ -56,7 +58,7 @@ int pfl_session_new(struct pfl_session_plan *plan, const struct pfl_hash_key *ha
         (struct pfl_session_timers){PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER,
                                     PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER};
     s->sequences.hash_key = *hash_key;
-    rc = make_buffers(s, hash_key);
+    rc = make_buffers(s, hash_key, charged);
     if (rc != 0) {
         free_buffers(s);
         s->plan = NULL; /* still the caller's */

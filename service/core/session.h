@@ -118,10 +118,10 @@ struct pfl_session {
     bool is_boosted; /* its plan's boost is in effect */
 };
 
-/* Takes `plan` on success. Buffers have no ids yet. PFL_ENOMEM (also for a buffer that does not
- * fit). */
+/* Takes `plan` on success. Buffers have no ids yet; `charged` as of pfl_trace_buffer_conf.
+ * PFL_ENOMEM (also for a buffer that does not fit). */
 PFL_MUST_USE int pfl_session_new(struct pfl_session_plan *plan, const struct pfl_hash_key *hash_key,
-                                 struct pfl_session **ret_session);
+                                 struct pfl_shares *charged, struct pfl_session **ret_session);
 /* Removes its instances from their producers. */
 void pfl_session_free(struct pfl_session *self);
 

@@ -332,7 +332,8 @@ static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
         if (session->plan->buffers[i].transfer_on_clone != is_transfer)
             continue;
         if (!hold(service, clone,
-                  pfl_trace_buffer_get_used_bytes(ring) + pfl_trace_buffer_get_vm_bytes(ring)))
+                  pfl_trace_buffer_get_used_bytes(ring) + pfl_trace_buffer_get_vm_bytes(ring) +
+                      (is_transfer ? 0 : pfl_trace_buffer_get_table_bytes(ring))))
             return PFL_EPERM;
         rc = is_transfer ? take_buffer(service, ring, &clone->buffers[i])
                          : pfl_trace_buffer_clone(ring, &clone->buffers[i]);
@@ -356,14 +357,15 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     if (pfl_clone_session_new(service, source, clone, &copy) != 0)
         return "the service has no memory for a clone now";
     pfl_clone_session_take_buffers(copy, clone);
+    copy->who = clone->consumer->who;
     if (pfl_service_add_buffers(service, copy) != 0) {
         pfl_session_free(copy);
-        return "all buffer ids are in use; free other sessions first";
+        return "this user's share of the buffers of all sessions is used up; free other sessions "
+               "or clones first";
     }
     copy->ops = source->ops;
     copy->id = ++service->last_session_id;
     copy->uid = clone->consumer->uid;
-    copy->who = clone->consumer->who;
     copy->held_bytes = clone->held_bytes;
     clone->held_bytes = 0;
     copy->state = PFL_SESSION_CLONED;

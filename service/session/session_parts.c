@@ -20,7 +20,7 @@ int pfl_session_make_parts(struct pfl_service *service, uint32_t who, struct pfl
 
     if (rc != 0)
         return rc;
-    rc = pfl_session_new(plan, &service->hash_key, ret_session);
+    rc = pfl_session_new(plan, &service->hash_key, &service->shares.writer_bytes, ret_session);
     if (rc != 0)
         pfl_pipeline_job_free(output);
     else

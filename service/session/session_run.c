@@ -92,8 +92,9 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     rc = pfl_service_add_buffers(service, session);
     if (rc != 0) {
         (void)snprintf(why, PFL_PLAN_WHY_BYTES,
-                       "buffers: all %u buffer ids are in use; free other sessions first",
-                       PFL_SERVICE_BUFFER_IDS - 1);
+                       "buffers: this user's share of the %u buffers of all sessions is used up; "
+                       "free other sessions or clones first",
+                       PFL_SERVICE_MAX_BUFFERS);
         pfl_shares_give(&service->shares.buffer_bytes, consumer->who, held_bytes);
         pfl_session_free(session);
         return rc;

@@ -13,7 +13,7 @@ from world import (SEATS, Child, Client, Consumer, Failed, Producer, World, dict
                    get_slowness)
 
 ATTACKS = ["connections", "passed_descriptors", "subordinate_users", "many_connections", "data_sources", "descriptors", "instances",
-           "half_frames", "writers", "buffers", "clones", "queries", "guardrails"]
+           "half_frames", "writers", "sequences", "buffers", "clones", "clones_of_many_buffers", "queries", "guardrails"]
 ROUNDS = 30
 GUARDRAILS_MIB = 64  # besides what is allowed
 BUSY_MS = 50  # what a machine with other work adds to anything
@@ -443,6 +443,60 @@ def writers(build):
         return "the service grew by %d MiB; %s" % (grown, compare(world, quiet))
 
 
+class Writers(Producer):
+    """What one chunk of each writer costs is the service's memory, not this producer's."""
+    target = 1
+
+    def on_setup(self, setup):
+        super().on_setup(setup)
+        self.target = dict(fields(setup[2])).get(2, 0)
+
+    def fill(self, count):
+        while not self.instances and self.has_input(5):
+            self.dispatch()
+        moves = []
+        for writer in range(1, count + 1):
+            chunk = struct.pack("<IHH", 0, writer, 1) + b"\x02\x08\x01"
+            moves.append(field(1, field(4, chunk) + field(3, self.target)))
+        for at in range(0, len(moves), 4000):
+            self.call("CommitData", b"".join(moves[at:at + 4000]))
+
+
+def write_as_many(ready, path, count):
+    raise_fds()
+    kept = []
+    for number in range(count):
+        kept.append(Writers(path, "writers.%d" % number, ["victim"]))
+        kept[-1].fill(32767)
+    ready("%d" % len(kept))
+
+
+def count_chunks(consumer):
+    stats = dict(fields(consumer.call("GetTraceStats")[1]))[1]
+    return dict(fields(dict(fields(stats))[1]))[2]
+
+
+def sequences(build):
+    """a chunk of each of 400,000 writers costs a bounded part of the service's memory, and others' writers have theirs"""
+    with World(build) as world:
+        quiet = measure(world)
+        root = Consumer(world.consumer)
+        why = root.enable(field(1, field(1, 65536)) + field(2, field(1, field(1, "victim"))))
+        if why:
+            raise Failed(why)
+        before = world.memory_kb("VmRSS")
+        attack(world, write_as_many, world.producer, 12)
+        grown = (world.memory_kb("VmRSS") - before) >> 10
+        if grown > 200:
+            raise Failed("the service grew by %d MiB" % grown)
+        stored = count_chunks(root)
+        others = Writers(world.producer, "others", ["victim"])
+        others.fill(10)
+        if count_chunks(root) != stored + 10:
+            raise Failed("of another user's ten writers %d have a chunk there" % (count_chunks(root) - stored))
+        return "the service grew by %d MiB; %s" % (grown, compare(world, quiet))
+
+
 def ask_for_buffers(ready, path):
     why = Consumer(path).enable(b"".join(field(1, field(1, 4194300)) for _ in range(128)))
     ready("refused: " + why if why else "taken")
@@ -482,6 +536,35 @@ def clones(build):
     with World(build, env={"PFL_TEST": "1"}) as world:
         quiet = measure(world)
         said = attack(world, take_clones, world.producer, world.consumer, 2000)
+        return "%s clones; %s" % (said, compare(world, quiet))
+
+
+def take_buffer_ids(ready, path, count):
+    raise_fds()
+    kept, made = [Consumer(path), Consumer(path)], 0
+    for consumer, buffers, name in zip(kept, (128, 126), ("many", "rest")):
+        why = consumer.enable(b"".join(field(1, field(1, 4)) for _ in range(buffers))
+                              + field(2, field(1, field(1, "none"))) + field(22, name))
+        if why:
+            raise AssertionError(why)
+    for _ in range(count):
+        kept.append(Consumer(path))
+        answer = kept[-1].call("CloneSession", field(4, "many"))
+        if answer is None or not dict(fields(answer[1])).get(1):
+            break
+        made += 1
+    ready("%d" % made)
+
+
+def clones_of_many_buffers(build):
+    """clones of 128 buffers each leave others buffers of their own"""
+    with World(build, env={"PFL_TEST": "1"}) as world:
+        quiet = measure(world)
+        root = Consumer(world.consumer)
+        why = root.enable(field(1, field(1, 64)) + field(2, field(1, field(1, "none"))))
+        if why:
+            raise Failed(why)
+        said = attack(world, take_buffer_ids, world.consumer, 510, seat="member")
         return "%s clones; %s" % (said, compare(world, quiet))
 
 

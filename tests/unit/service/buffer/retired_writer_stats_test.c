@@ -22,9 +22,10 @@ static int teardown(void **state)
 
 static void put(uint32_t key)
 {
-    const struct pfl_trace_buffer_usage usage = {.sums = {key}, .counts = {1}};
+    const struct pfl_trace_buffer_source source = {.who = 7,
+                                                   .usage = {.sums = {key}, .counts = {1}}};
 
-    pfl_retired_writer_stats_put(&book, key, &usage);
+    pfl_retired_writer_stats_put(&book, key, &source);
 }
 
 static bool take(struct pfl_retired_writer_stats *from, uint32_t key)
@@ -49,6 +50,22 @@ static void what_is_put_is_taken_once(void **state)
     for (uint32_t key = 0; key < 5000; key++)
         assert_int_equal(take(&book, key * 65537u), key % 3 != 0);
     assert_int_equal(book.len, 0);
+}
+
+static void what_is_remembered_is_charged_to_the_user_whose_writer_needs_room(void **state)
+{
+    struct pfl_shares shares = {.max = 1u << 20, .owner = UINT64_MAX};
+
+    (void)state;
+    book.charged = &shares;
+    for (uint32_t key = 0; key < PFL_RETIRED_WRITER_STATS_MAX; key++)
+        put(key);
+    assert_in_range(shares.used, 200u << 10, 512u << 10); /* a user has half at most */
+    assert_int_equal(pfl_shares_get(&shares, 7), pfl_retired_writer_stats_get_bytes(&book));
+    assert_true(book.len < PFL_RETIRED_WRITER_STATS_MAX);
+    assert_true(take(&book, 0));
+    pfl_retired_writer_stats_fini(&book);
+    assert_int_equal(shares.used, 0);
 }
 
 static void writers_past_the_limit_are_not_remembered(void **state)
@@ -144,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(what_is_put_is_taken_once),
+        ROW(what_is_remembered_is_charged_to_the_user_whose_writer_needs_room),
         ROW(writers_past_the_limit_are_not_remembered),
         ROW(what_forgotten_writers_committed_is_reported_also_by_a_clone),
         ROW(without_memory_a_writer_is_not_remembered_and_nothing_else_happens),

@@ -41,7 +41,7 @@ static int setup(void **state)
     const struct pfl_hash_key hash_key = {{1, 2}};
 
     (void)state;
-    pfl_sequence_table_init(&table, &hash_key);
+    pfl_sequence_table_init(&table, &hash_key, NULL);
     return 0;
 }
 
@@ -129,7 +129,7 @@ static void a_copy_has_the_same_sequences_in_the_same_slots_and_order(void **sta
     (void)state;
     add_many(MANY);
     pfl_sequence_table_trim(&table);
-    pfl_sequence_table_init(&copy, &hash_key);
+    pfl_sequence_table_init(&copy, &hash_key, NULL);
     assert_int_equal(pfl_sequence_table_copy(&copy, &table), 0);
     assert_int_equal(copy.count, table.count);
     for (uint32_t i = 0; i < MANY; i++) {
@@ -137,7 +137,7 @@ static void a_copy_has_the_same_sequences_in_the_same_slots_and_order(void **sta
         struct pfl_sequence *same = pfl_sequence_table_find(&copy, key(i));
 
         assert_true((seq == NULL) == (same == NULL));
-        assert_true(seq == NULL || (same != seq && same->slot == seq->slot));
+        assert_true(seq == NULL || (same != NULL && same != seq && same->slot == seq->slot));
     }
     pfl_sequence_table_fini(&table);
     setup(NULL);
@@ -159,6 +159,64 @@ static void a_copy_has_the_same_sequences_in_the_same_slots_and_order(void **sta
     assert_non_null(pfl_sequence_table_find(&table, key(MANY - 1)));
 }
 
+static int add_of(uint64_t who, uint32_t number)
+{
+    const struct pfl_trace_buffer_source source = {
+        .producer_id = (uint16_t)who, .writer_id = (uint16_t)number, .who = who};
+    struct pfl_sequence *seq;
+
+    return pfl_sequence_table_add(&table, &source, &seq);
+}
+
+static uint32_t add_as_many_as_possible(uint64_t who)
+{
+    uint32_t number = 1;
+
+    while (add_of(who, number) == 0)
+        number++;
+    return number - 1;
+}
+
+static void blocks_are_charged_to_the_user_whose_writer_needs_one(void **state)
+{
+    const struct pfl_hash_key hash_key = {{1, 2}};
+    struct pfl_shares shares = {.max = 100 * PFL_SEQUENCES_BLOCK_BYTES, .owner = 1};
+    struct pfl_sequence_table copy;
+
+    (void)state;
+    pfl_sequence_table_fini(&table);
+    pfl_sequence_table_init(&table, &hash_key, &shares);
+    assert_int_equal(add_as_many_as_possible(7), 50 * PFL_SEQUENCES_PER_BLOCK);
+    assert_int_equal(add_as_many_as_possible(8), 25 * PFL_SEQUENCES_PER_BLOCK);
+    assert_int_equal(add_of(7, 1), 0); /* what is there stays */
+    assert_int_equal(pfl_shares_get(&shares, 7), 50 * PFL_SEQUENCES_BLOCK_BYTES);
+    assert_int_equal(add_of(1, 1), 0); /* the owner has what is left */
+    assert_int_equal(pfl_sequence_table_get_bytes(&table), 76 * PFL_SEQUENCES_BLOCK_BYTES);
+
+    pfl_sequence_table_init(&copy, &hash_key, NULL); /* a clone's: the clone's owner pays */
+    assert_int_equal(pfl_sequence_table_copy(&copy, &table), 0);
+    pfl_sequence_table_fini(&copy);
+    assert_int_equal(shares.used, 76 * PFL_SEQUENCES_BLOCK_BYTES);
+    pfl_sequence_table_fini(&table);
+    assert_int_equal(shares.used, 0);
+}
+
+static void forgotten_ones_give_their_slots_to_all(void **state)
+{
+    const struct pfl_hash_key hash_key = {{1, 2}};
+    struct pfl_shares shares = {.max = 100 * PFL_SEQUENCES_BLOCK_BYTES, .owner = 1};
+
+    (void)state;
+    pfl_sequence_table_fini(&table);
+    pfl_sequence_table_init(&table, &hash_key, &shares);
+    assert_int_equal(add_as_many_as_possible(7), 50 * PFL_SEQUENCES_PER_BLOCK);
+    pfl_sequence_table_trim(&table);
+    assert_int_equal(add_of(8, 1), 0);
+    assert_int_equal(pfl_shares_get(&shares, 8), 0);
+    pfl_sequence_table_fini(&table);
+    assert_int_equal(shares.used, 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -169,6 +227,8 @@ int main(void)
         T(a_sequence_with_records_is_not_forgotten),
         T(a_forgotten_sequence_comes_back_with_its_usage_in_a_slot_that_was_used),
         T(a_copy_has_the_same_sequences_in_the_same_slots_and_order),
+        T(blocks_are_charged_to_the_user_whose_writer_needs_one),
+        T(forgotten_ones_give_their_slots_to_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
