@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "consumer/ask/asking_port.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/options.h"
 #include "consumer/cmd/rotation_args.h"
@@ -171,7 +172,7 @@ static bool take_ask(struct pfl_args *args, int option, const char *arg)
         args->is_quiet = true;
         return true;
     case OPT_JOBS:
-        return take_number("--jobs", arg, PFL_ASK_JOBS_MAX, &args->ask.jobs);
+        return take_number("--jobs", arg, PFL_ASKING_JOBS_MAX, &args->ask.jobs);
     case OPT_MAX_MIB:
         return take_number("--max-mib", arg, PFL_ASK_MIB_MAX, &args->ask.max_mib);
     case OPT_MAX_TIME:

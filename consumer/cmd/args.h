@@ -39,7 +39,6 @@ enum pfl_option_group {
 };
 
 #define PFL_ARGS_MAX_WORDS 32
-#define PFL_ASK_JOBS_MAX   64u
 #define PFL_ASK_MIB_MAX    (1u << 20)
 
 /* Of `perfleet traces`; texts are NULL if not given. */

@@ -8,11 +8,6 @@
 #include "consumer/ask/answer_format.h"
 #include "consumer/cmd/args.h"
 
-/* A Trace Processor's answer about one trace has at most this, and this many times the trace's
- * bytes. */
-#define PFL_ASK_ANSWER_BYTES (16ull << 20)
-#define PFL_ASK_ANSWER_RATIO 64u
-
 struct pfl_ask_plan {
     struct pfl_args *args;
     struct pfl_span question; /* SQL or a summary's spec; borrowed, as all here */

@@ -3,24 +3,13 @@
 #ifndef PFL_CONSUMER_ASK_SOURCE_H
 #define PFL_CONSUMER_ASK_SOURCE_H
 
+#include "consumer/ask/asked_traces.h"
 #include "consumer/cmd/collector_session.h"
 
-#define PFL_ASK_TRACES_MAX 1000000u
-
-struct pfl_ask_trace {
-    char *name; /* owned: its ID, or the file's name */
-    char *host; /* owned; "": not known, as of files */
-    uint64_t begin_unix_ns;
-    uint64_t bytes;
-};
-
 struct pfl_ask_source {
-    struct pfl_ask_trace *traces; /* owned; oldest first */
-    size_t len;
-    size_t room;
+    struct pfl_asked_traces traces; /* oldest first */
     bool is_files;
-    uint64_t missing; /* segments that the hosts removed before they were read */
-    uint64_t unknown; /* IDs that are not there */
+    uint64_t unknown;                     /* IDs that are not there */
     struct pfl_collector_session session; /* open unless is_files */
     /* While it lists. */
     uint8_t cursor[4096];

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The traces: see asked_traces.h. Happy path: files are added, or replies are taken until the last.
+ * Failures: memory, and the limit; what was added stays, and fini frees it. Limits:
+ * PFL_ASKED_TRACES_MAX.
+ */
+#include "consumer/ask/asked_traces.h"
+
+#include "base/mem.h"
+#include "base/ulid.h"
+
+static int add(struct pfl_asked_traces *s, const char *name, const char *host,
+               const Perfleet__Segment *segment)
+{
+    struct pfl_asked_trace *t;
+
+    if (s->len == PFL_ASKED_TRACES_MAX)
+        return PFL_ELIMIT;
+    if (s->len == s->room) {
+        size_t room = s->room != 0 ? 2 * s->room : 64;
+        void *all = pfl_mem_realloc(s->all, room * sizeof(*t));
+
+        if (all == NULL)
+            return PFL_ENOMEM;
+        s->all = all;
+        s->room = room;
+    }
+    t = &s->all[s->len];
+    *t = (struct pfl_asked_trace){.name = pfl_mem_strdup(name), .host = pfl_mem_strdup(host)};
+    s->len++;
+    if (t->name == NULL || t->host == NULL)
+        return PFL_ENOMEM;
+    if (segment != NULL) {
+        t->begin_unix_ns = segment->begin_unix_ns;
+        t->bytes = segment->bytes;
+    }
+    return 0;
+}
+
+int pfl_asked_traces_add_file(struct pfl_asked_traces *self, const char *path)
+{
+    return add(self, path, "", NULL);
+}
+
+int pfl_asked_traces_take(struct pfl_asked_traces *self, const Perfleet__CollectorReply *reply)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < reply->n_trace; i++) {
+        const Perfleet__StoredTrace *trace = reply->trace[i];
+
+        if (trace->segment == NULL || trace->id == NULL || !pfl_ulid_is_valid(trace->id))
+            continue;
+        if (trace->segment->gap != NULL)
+            self->missing++;
+        else
+            rc = add(self, trace->id, trace->segment->host != NULL ? trace->segment->host : "",
+                     trace->segment);
+    }
+    return rc;
+}
+
+void pfl_asked_traces_fini(struct pfl_asked_traces *self)
+{
+    for (size_t i = 0; i < self->len; i++) {
+        pfl_mem_free(self->all[i].name);
+        pfl_mem_free(self->all[i].host);
+    }
+    pfl_mem_free(self->all);
+    *self = (struct pfl_asked_traces){.len = 0};
+}
