@@ -4,10 +4,11 @@
  *
  * Happy path: an account is found by the address (a table of sets of WAYS entries; the least
  * important entry is replaced). Each step is charged to it, to its network and to the common
- * budget; the end of a handshake refunds all. Waiting handshakes are in their account's queue,
- * further steps before first ones, and accounts with a queue take turns. Failures: only memory at
- * the start. Costs: one set for each new handshake; one look at each account with a queue for each
- * step that waited. Ownership: owns the table; callers own handshakes.
+ * budget; the end of a handshake refunds all, if its identity's bucket has a token. Waiting
+ * handshakes are in their account's queue, further steps before first ones, and accounts with a
+ * queue take turns. Failures: only memory at the start. Costs: one set for each new handshake; one
+ * look at each account with a queue for each step that waited. Ownership: owns the table; callers
+ * own handshakes.
  */
 #include "base/pending_handshakes.h"
 
@@ -60,6 +61,7 @@ struct pfl_pending_handshakes {
     uint32_t seed;
     bool was_proven; /* the last step that was granted was a proven address's */
     struct network networks[NETWORK_SETS * NETWORK_WAYS];
+    struct pfl_token_bucket identities[PFL_PENDING_HANDSHAKES_IDENTITY_BUCKETS];
     struct pfl_pending_handshakes_peer table[SETS * WAYS];
 };
 
@@ -417,20 +419,44 @@ static void detach(struct pfl_pending_handshakes *self, struct pfl_pending_hands
 }
 
 void pfl_pending_handshakes_remove(struct pfl_pending_handshakes *self,
-                                   struct pfl_pending_handshake *h, bool is_proven, uint64_t now_ms)
+                                   struct pfl_pending_handshake *h)
+{
+    if (h->peer != NULL)
+        detach(self, h);
+}
+
+static bool take_refund(struct pfl_pending_handshakes *self, const char *identity, uint64_t now_ms)
+{
+    struct pfl_token_bucket *left =
+        &self->identities[pfl_hash_str(identity) % PFL_PENDING_HANDSHAKES_IDENTITY_BUCKETS];
+
+    if (left->per_s == 0)
+        pfl_token_bucket_set(left, PFL_PENDING_HANDSHAKES_OF_ONE_PER_S,
+                             PFL_PENDING_HANDSHAKES_OF_ONE, now_ms);
+    if (pfl_token_bucket_get(left, now_ms) == 0)
+        return false;
+    pfl_token_bucket_take(left, 1);
+    return true;
+}
+
+bool pfl_pending_handshakes_finish(struct pfl_pending_handshakes *self,
+                                   struct pfl_pending_handshake *h, const char *identity,
+                                   uint64_t now_ms)
 {
     struct pfl_pending_handshakes_peer *p = h->peer;
 
-    if (p == NULL)
-        return;
+    assert(p != NULL);
     detach(self, h);
-    if (!is_proven)
-        return;
     self->figures.finished++;
+    if (!take_refund(self, identity, now_ms)) {
+        self->figures.unrefunded++;
+        return false;
+    }
     pfl_token_bucket_give(&self->budget, h->budget_us);
     pfl_token_bucket_give(&p->credit, PFL_PENDING_HANDSHAKES_KNOWN_US);
     pfl_token_bucket_give(&find_network(self, p->address, now_ms)->credit, h->network_us);
     p->proven_until_ms = now_ms + PFL_PENDING_HANDSHAKES_PROVEN_MS;
+    return true;
 }
 
 void pfl_pending_handshakes_renew(struct pfl_pending_handshakes *self,

@@ -2,7 +2,8 @@
 /*
  * Decides which unfinished handshake continues when there is more work than time, and which one is
  * closed when there are too many. Strangers can begin handshakes, so CPU time is charged to the
- * client's address, and refunded when its handshake finishes:
+ * client's address, and refunded when its handshake finishes, as often as one identity may connect
+ * (PFL_PENDING_HANDSHAKES_OF_ONE); beyond that a finished handshake counts as an unfinished one.
  *
  *   proven   finished a handshake within PFL_PENDING_HANDSHAKES_PROVEN_MS, and has little
  *            unfinished work: goes first, not charged to the budget
@@ -32,6 +33,11 @@
 #define PFL_PENDING_HANDSHAKES_SUSPECT_WAITING 8u
 /* Addresses with an account at a time. With more, two may share one. */
 #define PFL_PENDING_HANDSHAKES_PEERS 16384u
+/* Finished handshakes of one identity that are refunded: at once, and per second. Identities whose
+ * names hash to the same bucket share them. */
+#define PFL_PENDING_HANDSHAKES_OF_ONE           20u
+#define PFL_PENDING_HANDSHAKES_OF_ONE_PER_S     1u
+#define PFL_PENDING_HANDSHAKES_IDENTITY_BUCKETS 8192u
 /* Networks with an account at a time. */
 #define PFL_PENDING_HANDSHAKES_NETWORKS 1024u
 /* How long an address is proven, from the end of its last connection. */
@@ -89,6 +95,7 @@ struct pfl_pending_handshakes_figures {
     unsigned unfinished;
     unsigned waiting;
     uint64_t finished;
+    uint64_t unrefunded; /* of those */
     uint64_t refused;
     uint64_t ousted;
     uint64_t cost_us; /* of all */
@@ -120,13 +127,17 @@ struct pfl_pending_handshake *pfl_pending_handshakes_next(struct pfl_pending_han
 void pfl_pending_handshakes_charge(struct pfl_pending_handshakes *self,
                                    struct pfl_pending_handshake *h, uint64_t cost_us,
                                    uint64_t now_ms);
-/* It is over. `is_proven`: the peer has shown a certificate: the handshake's cost is refunded, and
- * earlier unfinished work of its address is forgiven. Idempotent; legal on zeroed memory. */
+/* It is over, unfinished. Idempotent; legal on zeroed memory and after finish. */
 void pfl_pending_handshakes_remove(struct pfl_pending_handshakes *self,
-                                   struct pfl_pending_handshake *h, bool is_proven,
+                                   struct pfl_pending_handshake *h);
+/* It was added, and is finished: the peer has shown the certificate of `identity`. True: its cost
+ * is refunded, earlier unfinished work of its address is forgiven, and the address is proven.
+ * False: that identity has finished too many; the cost stays. */
+bool pfl_pending_handshakes_finish(struct pfl_pending_handshakes *self,
+                                   struct pfl_pending_handshake *h, const char *identity,
                                    uint64_t now_ms);
-/* Call after it was removed as proven, repeatedly while its connection lives, and at the
- * connection's end: renews the address's proof. */
+/* Call after finish returned true, repeatedly while its connection lives, and at the connection's
+ * end: renews the address's proof. */
 void pfl_pending_handshakes_renew(struct pfl_pending_handshakes *self,
                                   const struct pfl_pending_handshake *h, uint64_t now_ms);
 bool pfl_pending_handshakes_are_waiting(const struct pfl_pending_handshakes *self);

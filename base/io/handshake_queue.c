@@ -190,19 +190,34 @@ void pfl_handshake_queue_remove(struct pfl_handshake_queue *self, struct pfl_han
         self->kept--;
         pfl_pending_handshakes_renew(self->all, &turn->handshake, now_ms(self));
     }
-    pfl_pending_handshakes_remove(self->all, &turn->handshake, false, now_ms(self));
+    pfl_pending_handshakes_remove(self->all, &turn->handshake);
     close_if_empty(self);
 }
 
-void pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn)
+static void tell_frequent(struct pfl_handshake_queue *q, const char *identity)
 {
-    if (!turn->is_kept) {
-        turn->is_kept = true;
-        self->kept++;
-        pfl_pending_handshakes_remove(self->all, &turn->handshake, true, now_ms(self));
-    } else {
+    if (pfl_log_limit_take(&q->log, "handshakes-too-frequent", now_ms(q)))
+        pfl_log_warn("handshakes-too-frequent",
+                     "uri=%s reason=\"it connects more than once a second: counted as unfinished "
+                     "handshakes of its address\" remedy=\"find out what connects so often\"",
+                     pfl_log_quote_str(identity));
+}
+
+bool pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn,
+                              const char *identity)
+{
+    if (turn->is_kept) {
         pfl_pending_handshakes_renew(self->all, &turn->handshake, now_ms(self));
+        return true;
     }
+    if (!pfl_pending_handshakes_finish(self->all, &turn->handshake, identity, now_ms(self))) {
+        tell_frequent(self, identity);
+        close_if_empty(self);
+        return false;
+    }
+    turn->is_kept = true;
+    self->kept++;
+    return true;
 }
 
 /* ---- its own life ---- */
@@ -226,6 +241,10 @@ void pfl_handshake_queue_collect(const struct pfl_handshake_queue *self,
                        "Connections closed before a handshake, for what their address left "
                        "unfinished or began in a minute.",
                        (double)f.refused);
+    pfl_metrics_single(metrics, PFL_METRICS_COUNTER, "perfleet_handshakes_unrefunded_total",
+                       "Handshakes that count as unfinished, as their certificate's holder "
+                       "connects too often.",
+                       (double)f.unrefunded);
     pfl_metrics_single(metrics, PFL_METRICS_COUNTER, "perfleet_handshakes_ousted_total",
                        "Unfinished handshakes that gave way to newer ones.", (double)f.ousted);
     pfl_metrics_single(metrics, PFL_METRICS_COUNTER, "perfleet_handshake_cpu_seconds_total",

@@ -44,10 +44,12 @@ PFL_MUST_USE int pfl_handshake_queue_add(struct pfl_handshake_queue *self,
 /* True: compute its next step now and call pfl_handshake_queue_end. False: on_turn follows. */
 bool pfl_handshake_queue_begin(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
 void pfl_handshake_queue_end(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
-/* The handshake is done, and the peer authenticated: its address is proven as long as its
- * connection lives. Call repeatedly, at least once within PFL_PENDING_HANDSHAKES_PROVEN_MS, until
- * remove. */
-void pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
+/* The handshake is done, and the peer authenticated as `identity`: its address is proven as long as
+ * its connection lives. Call repeatedly, at least once within PFL_PENDING_HANDSHAKES_PROVEN_MS,
+ * until remove. False, at the first call: that identity connects too often (logged): it counts as
+ * a stranger's handshake, and is removed. */
+bool pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn,
+                              const char *identity);
 /* The handshake, or its connection, is over. Idempotent. */
 void pfl_handshake_queue_remove(struct pfl_handshake_queue *self, struct pfl_handshake_turn *turn);
 

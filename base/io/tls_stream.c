@@ -147,13 +147,14 @@ static void break_stream(struct tls_stream *t, int err, const char *words)
 static void watch_validity(uv_timer_t *timer)
 {
     struct tls_stream *t = timer->data;
-    int64_t end_s = pfl_tls_engine_get_identity(t->engine)->not_after_s;
+    const struct pfl_tls_identity *id = pfl_tls_engine_get_identity(t->engine);
+    int64_t end_s = id->not_after_s;
     int64_t left_s = end_s - (int64_t)(pfl_clock_now_ns(PFL_CLOCK_REALTIME) / 1000000000u);
 
     if (t->is_closing || end_s == 0) /* no certificate was asked for */
         return;
-    if (t->queue != NULL)
-        pfl_handshake_queue_keep(t->queue, &t->turn);
+    if (t->queue != NULL && !pfl_handshake_queue_keep(t->queue, &t->turn, id->uri))
+        t->queue = NULL;
     if (left_s >= 0) {
         left_s = left_s < VALIDITY_LOOK_S ? left_s + 1 : VALIDITY_LOOK_S;
         (void)uv_timer_start(timer, watch_validity, (uint64_t)left_s * 1000, 0);

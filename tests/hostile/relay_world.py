@@ -193,7 +193,7 @@ class RelayWorld:
         self.folder = tempfile.TemporaryDirectory(prefix="pfl.", dir="/tmp")
         self.dir = pathlib.Path(self.folder.name)
         self.pki = self.dir / "pki"
-        for command in (["init", "--fleet", "test"], ["operator", "me"],
+        for command in (["init", "--fleet", "test"], ["operator", "me"], ["operator", "mallory"],
                         ["host", "h", "--ip", "127.0.0.1"]):
             subprocess.run([ROOT / "deploy/pki/perfleet-pki", command[0], self.pki, *command[1:]],
                            check=True, capture_output=True)
@@ -209,11 +209,15 @@ class RelayWorld:
         self.wait_for(lambda: " listening: " in self.log("perfleet-relay"), "the relay")
         self.ports = {"main": self.port_of(" listening:"), "join": self.port_of("join-listening:"),
                       "metrics": self.port_of("metrics-offered:")}
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.context.check_hostname = False
-        self.context.load_verify_locations(self.pki / "ca.pem")
-        self.context.load_cert_chain(self.pki / "operator-me.pem", self.pki / "operator-me.key")
+        self.context = self.make_context("me")
         self.hello = make_hello(self.context)
+
+    def make_context(self, operator):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.load_verify_locations(self.pki / "ca.pem")
+        context.load_cert_chain(self.pki / ("operator-%s.pem" % operator), self.pki / ("operator-%s.key" % operator))
+        return context
 
     def listen_as_signer(self):
         """Says a word to whoever is carried there."""

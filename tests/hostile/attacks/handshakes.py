@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stranger on the network does to a relay's ports without a key of his own."""
+"""What a stranger on the network does to a relay's ports without a key of his own, and a peer with one."""
 import time
 
-from relay_world import RelayWorld
+from relay_world import RelayWorld, connect
 from world import LIMIT_S, Failed, get_slowness
 
 ATTACKS = ["replayed_hello_main", "replayed_hello_join", "replayed_hello_metrics", "a_thousand_addresses",
-           "a_thousand_networks"]
+           "a_thousand_networks", "finished_all_the_time"]
 
 # A ClientHello that was seen once, from one address 1,000 times a second and from fifty 100 times.
 RATES = [("127.1.0.1", 1000)] + [("127.2.0.%d" % n, 100) for n in range(1, 51)]
@@ -20,6 +20,9 @@ ROUNDS = 3  # other work of the machine may spoil some
 # relay that takes each handshake as it comes keeps 0.01 to 0.14, and who is new waits 10 s.
 ENTER_LIMIT_S = 5.0
 KEPT_RATE = 0.5
+FINISHERS = 3
+BURST_S, FINISH_S = 1.5, 2.0  # what one certificate may finish at once is used up by then
+FINISH_SHARE = 0.2  # of a core: 5.7 % of its own and 5 % of the common budget, and what begins or ends within the time
 
 
 def measure(world, listener, seconds, first):
@@ -127,3 +130,39 @@ def a_thousand_addresses(build):
 def a_thousand_networks(build):
     """nor do as many of 200 networks keep out who was there within the hour"""
     return crowd(build, OF_MANY, "127.20.99.%d", ("known",))
+
+
+def finish_all_the_time(is_over, port, context, source):
+    """Connects, shows a certificate, and ends."""
+    counts = {"finished": 0, "refused": 0}
+    while not is_over():
+        try:
+            with connect(port, context, source, 0.5) as tls:
+                tls.unwrap()
+            counts["finished"] += 1
+        except OSError:
+            counts["refused"] += 1
+    return counts
+
+
+def finished_all_the_time(build):
+    """a certificate whose holder connects all the time takes no more of the relay than a stranger does"""
+    with RelayWorld(build) as world:
+        operator, context = world.operator(), world.make_context("mallory")
+        finishers = [world.begin(finish_all_the_time, world.ports["main"], context, "127.5.0.1")
+                     for _ in range(FINISHERS)]
+        time.sleep(BURST_S)
+        begin, before = time.monotonic(), world.figures()
+        time.sleep(FINISH_S)
+        found = world.figures()
+        took_s = time.monotonic() - begin
+        waited_s = world.enter("main", "127.9.0.1")
+        for finisher in reversed(finishers):
+            finisher.end()
+        share, *count = ((found[name] - before[name]) / took_s for name in (
+            "perfleet_handshake_cpu_seconds_total", 'perfleet_relay_tls_handshakes_total{version="1.2"}',
+            'perfleet_relay_tls_handshakes_total{version="1.3"}'))
+        note = "%.0f handshakes a second, %.2f of a core; the operator: %s" % (sum(count), share, tell(operator.end(), waited_s))
+        if share > FINISH_SHARE:
+            raise Failed(note)
+        return note

@@ -21,6 +21,7 @@
 static struct pfl_pending_handshakes *all;
 static struct pfl_pending_handshake entries[MANY];
 static uint64_t now_ms;
+static unsigned next_identity;
 
 static void open_all(unsigned max, unsigned per_min)
 {
@@ -42,7 +43,7 @@ static int teardown(void **state)
 {
     (void)state;
     for (size_t i = 0; i < MANY; i++)
-        pfl_pending_handshakes_remove(all, &entries[i], false, now_ms);
+        pfl_pending_handshakes_remove(all, &entries[i]);
     pfl_pending_handshakes_free(all);
     return 0;
 }
@@ -105,13 +106,22 @@ static struct pfl_pending_handshake *turn(void)
     return h;
 }
 
+/* By a holder of another certificate each. */
+static void prove(struct pfl_pending_handshake *h)
+{
+    char identity[32];
+
+    (void)snprintf(identity, sizeof(identity), "host-%u", next_identity++);
+    assert_true(pfl_pending_handshakes_finish(all, h, identity, now_ms));
+}
+
 /* A handshake that is finished as soon as it may. */
 static bool finish(unsigned i, const char *text)
 {
     (void)add(i, text);
     if (!step(i) || !step(i))
         return false;
-    pfl_pending_handshakes_remove(all, &entries[i], true, now_ms);
+    prove(&entries[i]);
     return true;
 }
 
@@ -129,7 +139,7 @@ static unsigned use_up(unsigned from, unsigned addresses)
             if (try_add(from, text, &goes) != 0)
                 continue;
             steps += step(from);
-            pfl_pending_handshakes_remove(all, &entries[from], false, now_ms);
+            pfl_pending_handshakes_remove(all, &entries[from]);
         }
     }
     return steps;
@@ -192,8 +202,8 @@ static void who_is_done_is_not_counted(void **state)
     (void)state;
     for (unsigned i = 0; i < MAX * 2; i++) {
         assert_null(add(i, "10.0.0.1"));
-        pfl_pending_handshakes_remove(all, &entries[i], false, now_ms);
-        pfl_pending_handshakes_remove(all, &entries[i], false, now_ms);
+        pfl_pending_handshakes_remove(all, &entries[i]);
+        pfl_pending_handshakes_remove(all, &entries[i]);
     }
     assert_int_equal(figures().unfinished, 0);
 }
@@ -257,7 +267,7 @@ static void a_newcomer_need_not_wait_for_a_flood(void **state)
     assert_ptr_equal(turn(), &entries[100]);
     assert_false(step(100));
     assert_ptr_equal(turn(), &entries[100]);
-    pfl_pending_handshakes_remove(all, &entries[100], true, now_ms);
+    prove(&entries[100]);
     assert_null(turn());
     assert_true(finish(101, "10.2.0.1")); /* proven: does not ask */
 }
@@ -334,11 +344,11 @@ static void a_fleet_comes_back_at_once(void **state)
             if (entries[i].peer == NULL || entries[i].cost_us == 0 || entries[i].is_waiting)
                 continue;
             if (step(i))
-                pfl_pending_handshakes_remove(all, &entries[i], true, now_ms);
+                prove(&entries[i]);
         }
         while ((h = turn()) != NULL) {
             if (h->cost_us > STEP_US)
-                pfl_pending_handshakes_remove(all, h, true, now_ms);
+                prove(h);
         }
     }
     assert_int_equal(figures().finished, 1000);
@@ -357,7 +367,7 @@ static void a_fleet_behind_one_address_comes_back_within_a_flood(void **state)
             done++;
         else
             now_ms += 10;
-        pfl_pending_handshakes_remove(all, &entries[done], false, now_ms);
+        pfl_pending_handshakes_remove(all, &entries[done]);
     }
     assert_in_range(now_ms, 1000, 2000);
 }
@@ -368,7 +378,7 @@ static void what_an_address_left_unfinished_is_forgiven_when_it_finishes_one(voi
     for (unsigned i = 0; i < 20; i++) {
         (void)add(i, "10.1.0.1");
         assert_true(step(i));
-        pfl_pending_handshakes_remove(all, &entries[i], false, now_ms);
+        pfl_pending_handshakes_remove(all, &entries[i]);
     }
     (void)use_up(0, 51);
     assert_true(finish(100, "10.5.0.1"));
@@ -376,7 +386,7 @@ static void what_an_address_left_unfinished_is_forgiven_when_it_finishes_one(voi
     assert_false(step(101)); /* a suspect */
     now_ms += LATER;         /* forgotten */
     assert_ptr_equal(turn(), &entries[101]);
-    pfl_pending_handshakes_remove(all, &entries[101], true, now_ms);
+    prove(&entries[101]);
     assert_true(finish(102, "10.1.0.1"));
 }
 
@@ -457,7 +467,7 @@ static void strangers_everywhere_do_not_displace_who_is_proven(void **state)
         (void)snprintf(text, sizeof(text), "2001:db8:%x:%x::1", i >> 8, i & 0xff);
         if (try_add(200, text, &goes) == 0)
             (void)step(200);
-        pfl_pending_handshakes_remove(all, &entries[200], false, now_ms);
+        pfl_pending_handshakes_remove(all, &entries[200]);
     }
     for (unsigned i = 0; i < 100; i++) {
         (void)snprintf(text, sizeof(text), "10.7.0.%u", i);
@@ -474,7 +484,7 @@ static void what_a_proven_address_leaves_unfinished_is_no_debt_of_others(void **
         for (unsigned i = 1; i <= 13; i++) {
             (void)add(i, "10.1.0.1");
             assert_true(step(i));
-            pfl_pending_handshakes_remove(all, &entries[i], false, now_ms);
+            pfl_pending_handshakes_remove(all, &entries[i]);
         }
         assert_true(finish(0, "10.1.0.1"));
         now_ms += 1000;
@@ -514,13 +524,84 @@ static void the_work_of_a_proven_address_is_charged_to_nobody_else(void **state)
     assert_false(entries[0].is_free);
     assert_int_equal(entries[0].network_us, STEP_US);
     assert_int_equal(entries[0].budget_us, STEP_US);
-    pfl_pending_handshakes_remove(all, &entries[0], true, now_ms);
+    prove(&entries[0]);
     (void)add(1, "10.1.2.3");
     assert_true(step(1));
     assert_true(entries[1].is_free);
     assert_int_equal(entries[1].cost_us, STEP_US);
     assert_int_equal(entries[1].network_us, 0);
     assert_int_equal(entries[1].budget_us, 0);
+}
+
+/* What one certificate's holder does; the number of handshakes that were refunded. */
+static unsigned finish_often(unsigned times, const char *text, const char *identity)
+{
+    unsigned refunded = 0;
+
+    for (unsigned n = 0; n < times; n++) {
+        struct pfl_pending_handshake *goes;
+
+        if (try_add(0, text, &goes) == 0 && step(0) && step(0))
+            refunded += pfl_pending_handshakes_finish(all, &entries[0], identity, now_ms);
+        pfl_pending_handshakes_remove(all, &entries[0]);
+    }
+    return refunded;
+}
+
+static void who_finishes_too_often_is_as_one_who_does_not_finish(void **state)
+{
+    uint64_t before_us;
+
+    (void)state;
+    assert_int_equal(finish_often(2000, "10.1.0.1", "host-a"), PFL_PENDING_HANDSHAKES_OF_ONE);
+    assert_true(figures().unrefunded > 0);
+    (void)add(1, "10.1.0.1");
+    assert_false(step(1)); /* a suspect */
+    pfl_pending_handshakes_remove(all, &entries[1]);
+    before_us = figures().cost_us;
+    for (unsigned s = 0; s < 10; s++) {
+        now_ms += 1000;
+        assert_in_range(finish_often(200, "10.1.0.1", "host-a"), 0, 1);
+    }
+    assert_in_range(
+        figures().cost_us - before_us, 0,
+        10 * (PFL_PENDING_HANDSHAKES_PER_S_US + PFL_PENDING_HANDSHAKES_PROVEN_US + 4 * STEP_US));
+}
+
+/* Each new address gets what a stranger's gets, and none is proven by it. */
+static void who_finishes_too_often_gains_nothing_by_many_addresses(void **state)
+{
+    char text[32];
+
+    (void)state;
+    (void)finish_often(PFL_PENDING_HANDSHAKES_OF_ONE, "10.1.0.1", "host-a");
+    for (unsigned n = 0; n < 4000; n++) {
+        (void)snprintf(text, sizeof(text), "10.%u.%u.1", n / 200 + 2, n % 200);
+        assert_int_equal(finish_often(2, text, "host-a"), 0);
+    }
+    assert_in_range(figures().cost_us, 0,
+                    PFL_PENDING_HANDSHAKES_BURST_US +
+                        2 * (PFL_PENDING_HANDSHAKES_OF_ONE + 1) * STEP_US);
+}
+
+static void others_of_an_address_forgive_who_finishes_too_often(void **state)
+{
+    (void)state;
+    (void)finish_often(2000, "10.1.0.1", "host-a");
+    (void)add(1, "10.1.0.1");
+    now_ms += LATER; /* the budget is full again */
+    assert_true(step(1));
+    assert_true(step(1));
+    assert_true(pfl_pending_handshakes_finish(all, &entries[1], "host-b", now_ms));
+    for (unsigned i = 2; i < 1000; i++)
+        assert_true(finish(i, "10.1.0.1"));
+}
+
+static void one_who_connects_once_a_second_is_never_charged(void **state)
+{
+    (void)state;
+    for (unsigned s = 0; s < 3600; s++, now_ms += 1000)
+        assert_int_equal(finish_often(1, "10.1.0.1", "operator-a"), 1);
 }
 
 static void record_figures(void)
@@ -557,7 +638,10 @@ static void do_any(unsigned i)
     } else {
         bool is_proven = pfl_pick(2) == 0;
 
-        pfl_pending_handshakes_remove(all, &entries[i], is_proven, now_ms);
+        if (is_proven)
+            prove(&entries[i]);
+        else
+            pfl_pending_handshakes_remove(all, &entries[i]);
         if (is_proven && pfl_pick(2) == 0)
             pfl_pending_handshakes_renew(all, &entries[i], now_ms + pfl_pick(2000));
     }
@@ -571,7 +655,7 @@ static void turns_of_a_random_history_are_those_that_were_recorded(void **state)
     pfl_record_begin();
     for (unsigned k = 0; k < 3; k++) {
         for (unsigned i = 0; i < MAX; i++)
-            pfl_pending_handshakes_remove(all, &entries[i], false, now_ms);
+            pfl_pending_handshakes_remove(all, &entries[i]);
         pfl_pending_handshakes_free(all);
         open_all(k == 0 ? 100 : 20, per_mins[k]);
         for (unsigned i = 0; i < 20000; i++) {
@@ -612,6 +696,10 @@ int main(void)
         T(one_address_does_not_crowd_its_network),
         T(strangers_everywhere_do_not_displace_who_is_proven),
         T(the_work_of_a_proven_address_is_charged_to_nobody_else),
+        T(who_finishes_too_often_is_as_one_who_does_not_finish),
+        T(who_finishes_too_often_gains_nothing_by_many_addresses),
+        T(others_of_an_address_forgive_who_finishes_too_often),
+        T(one_who_connects_once_a_second_is_never_charged),
         cmocka_unit_test_setup_teardown(turns_of_a_random_history_are_those_that_were_recorded,
                                         setup, teardown),
     };

@@ -221,6 +221,48 @@ static void a_hello_without_end_is_cut(void **state)
     endpoint_run_until(&loop, &servers[0].readies, 1);
 }
 
+static void open_and_greet(int i)
+{
+    open_pair(i);
+    endpoint_run_until(&loop, &servers[i].readies, 1);
+    endpoint_run_until(&loop, &clients[i].readies, 1);
+}
+
+static void end_pair(int i)
+{
+    struct endpoint *both[] = {&clients[i], &servers[i]};
+
+    for (int n = 0; n < 2; n++) {
+        endpoint_close(both[n]);
+        endpoint_fini(both[n]);
+        endpoint_init(both[n], &loop);
+    }
+}
+
+/* As often as one certificate may connect at once, and once more. */
+static void who_connects_too_often_is_served_and_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(pfl_handshake_queue_open(&loop, PAIRS, 0, &queue), 0);
+    for (unsigned n = 0; n < PFL_PENDING_HANDSHAKES_OF_ONE; n++) {
+        open_and_greet(0);
+        end_pair(0);
+    }
+    while (figure("perfleet_handshakes_unrefunded_total") == 0) { /* one is filled in a second */
+        end_pair(0);
+        open_and_greet(0);
+    }
+    assert_int_equal(endpoint_write(&clients[0], noise, 1000, -1), 0);
+    endpoint_run_until_bytes(&servers[0], 1000);
+    assert_true(figure("perfleet_handshakes_unfinished") == 0);
+    /* Nor does it need the queue any longer. */
+    pfl_handshake_queue_close(queue);
+    queue = NULL;
+    endpoint_run_ready(&loop);
+    assert_int_equal(endpoint_write(&servers[0], noise, 1000, -1), 0);
+    endpoint_run_until_bytes(&clients[0], 1000);
+}
+
 static void memory_that_runs_out_leaves_nothing_behind(void **state)
 {
     (void)state;
@@ -242,6 +284,7 @@ int main(void)
         T(an_address_that_begins_too_often_is_refused),
         T(who_leaves_while_it_waits_is_gone_at_once),
         T(a_hello_without_end_is_cut),
+        T(who_connects_too_often_is_served_and_counted),
         T(memory_that_runs_out_leaves_nothing_behind),
     };
 
