@@ -51,6 +51,7 @@ static const char usage_text[] =
     "  --policy FILE              who may do what on which hosts (default: no limits)\n"
     "  --check-policy FILE        alone: checks the file, reports mistakes, and exits\n"
     "  --audit-log FILE           one JSON line for each control action (reopened on SIGHUP)\n"
+    "  --audit-optional           streams begin also while it cannot be written\n"
     "  --signer PATH              socket of perfleet pki serve: machines with a join token get\n"
     "                             their certificate through this relay\n"
     "  --join-listen HOST:PORT    listener for them (0.0.0.0:9911)\n"
@@ -113,6 +114,7 @@ static bool apply_files(const Perfleet__RelayConfig *m, struct pfl_tls_port_conf
     port->files.crl_path = m->crl;
     port->policy_path = m->policy;
     port->audit_path = m->audit_log;
+    port->is_audit_optional = m->audit_optional;
     if (m->ca == NULL)
         return refuse(fault, "ca", "is missing: the fleet's authority", NULL);
     if (m->cert == NULL)
@@ -236,9 +238,11 @@ int main(int argc, char **argv)
         return 1;
     }
     drop_privileges(first_free_fd);
+    pfl_log_limit_every_event(); /* every peer can cause most lines */
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
     fit_file_limit(&conf.port.max_connections);
     rc = pfl_relay_daemon_run(&conf);
+    pfl_log_limit_flush_every_event();
     pfl_proto_free(message);
     return rc == 0 ? 0 : 1;
 }

@@ -176,6 +176,9 @@ static void collect_traffic(const struct pfl_tls_port *p, struct pfl_metrics *m)
         pfl_direct_add_traffic(p->takers.direct, &sum);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_streams",
                        "Operators' streams to hosts now.", (double)sum.open);
+    pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_audit_lines_lost_total",
+                       "Lines that could not be written to the audit log.",
+                       (double)pfl_audit_log_get_lost(p->takers.audit));
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_streams_total",
                        "Operators' streams begun or resumed.", (double)sum.begun);
     pfl_metrics_single(m, PFL_METRICS_COUNTER, "perfleet_relay_stream_resumes_total",

@@ -60,7 +60,7 @@ int pfl_takers_open(struct pfl_takers *self, const struct pfl_tls_port_conf *con
     int rc;
 
     self->policy_path = conf->policy_path;
-    rc = pfl_audit_log_open(conf->audit_path, &self->audit);
+    rc = pfl_audit_log_open(conf->audit_path, conf->is_audit_optional, &self->audit);
     if (rc == 0)
         rc = pfl_policy_file_load(self->policy_path, &self->policy);
     if (rc == 0 && role->has_hub)

@@ -9,6 +9,7 @@
 #ifndef PFL_RELAY_ACCEPT_TLS_PORT_H
 #define PFL_RELAY_ACCEPT_TLS_PORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/io/tls_stream.h"
@@ -24,6 +25,7 @@ struct pfl_tls_port_conf {
     bool is_socket_given;        /* by the operator: a fleet relay serves it, too */
     const char *policy_path;     /* borrowed until on_closed; NULL: every operator, every host */
     const char *audit_path;      /* borrowed until on_closed; NULL: none */
+    bool is_audit_optional;      /* streams begin also while it cannot be written */
     const char *fleet;           /* borrowed until on_closed; NULL: that of our own certificate */
     unsigned max_connections;
     unsigned max_per_operator; /* connections of one operator in the tunnel, and in direct mode */

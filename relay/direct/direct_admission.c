@@ -33,7 +33,13 @@ static struct pfl_quota *open_quota(const struct pfl_direct_admission_conf *conf
     struct pfl_quota *quota =
         pfl_quotas_get(conf->quotas, conf->operator_name, rates, conf->now_ms);
 
-    return quota != NULL && pfl_quota_try_open(quota, true, conf->now_ms) ? quota : NULL;
+    return quota != NULL && pfl_quota_try_open(quota, PFL_QUOTA_NEW, conf->now_ms) ? quota : NULL;
+}
+
+void pfl_direct_admission_refuse_unaudited(struct pfl_direct_admission *ret_admission)
+{
+    *ret_admission = refuse(503, "this relay cannot write its audit log",
+                            "free space on its disk, or set audit_optional");
 }
 
 void pfl_direct_admission_decide(const struct pfl_direct_admission_conf *conf,
@@ -50,13 +56,18 @@ void pfl_direct_admission_decide(const struct pfl_direct_admission_conf *conf,
         *ret_admission = refuse_forbidden();
         return;
     }
-    *ret_admission = (struct pfl_direct_admission){.role = decision.role};
-    if (decision.rates.len == 0)
+    if (!conf->can_audit) {
+        pfl_direct_admission_refuse_unaudited(ret_admission);
         return;
+    }
+    *ret_admission = (struct pfl_direct_admission){.role = decision.role};
     ret_admission->quota = open_quota(conf, decision.rates);
-    if (ret_admission->quota == NULL)
+    if (ret_admission->quota == NULL && decision.rates.len != 0)
         *ret_admission = refuse(429, "this operator's role gives no more streams at the moment",
                                 "close some, or wait");
+    else if (ret_admission->quota == NULL)
+        *ret_admission = refuse(429, "this operator connects too often",
+                                "wait, or ask for a role with max_new_streams_per_min");
 }
 
 void pfl_direct_admission_review(const struct pfl_direct_admission_conf *conf,
@@ -72,6 +83,6 @@ void pfl_direct_admission_review(const struct pfl_direct_admission_conf *conf,
         return;
     }
     *ret_admission = (struct pfl_direct_admission){.role = decision.role, .quota = quota};
-    if (quota != NULL && decision.rates.len != 0)
+    if (decision.rates.len != 0)
         ret_admission->quota = pfl_quotas_move(conf->quotas, quota, decision.rates, conf->now_ms);
 }

@@ -35,7 +35,7 @@ struct direct_connection {
     struct pfl_list node;
     struct pfl_direct *direct;      /* borrowed: outlives us */
     struct pfl_direct_proxy *proxy; /* owned until its on_ended */
-    struct pfl_quota *quota;        /* borrowed; NULL: no role */
+    struct pfl_quota *quota;        /* borrowed; NULL: not admitted */
     struct pfl_identity identity;
     uint64_t start_ms;
     char address[80];
@@ -51,7 +51,7 @@ static struct direct_connection *connection_of(struct pfl_list *node)
 
 /* ---- log ---- */
 
-static void audit(const struct direct_connection *c, const char *action, unsigned status,
+static bool audit(const struct direct_connection *c, const char *action, unsigned status,
                   const struct pfl_direct_proxy_stats *stats)
 {
     struct pfl_audit_log_entry entry = {
@@ -65,7 +65,7 @@ static void audit(const struct direct_connection *c, const char *action, unsigne
         .bytes_to_operator = stats != NULL ? stats->bytes_to_remote : 0,
     };
 
-    pfl_audit_log_write(c->direct->conf.audit, &entry);
+    return pfl_audit_log_write(c->direct->conf.audit, &entry);
 }
 
 static void log_end(const struct direct_connection *c, const struct pfl_direct_proxy_stats *stats)
@@ -133,7 +133,7 @@ static void on_proxy_ended(void *user, const struct pfl_direct_proxy_stats *stat
     d->ended.bytes_to_host += stats->bytes_to_local;
     d->ended.bytes_to_operator += stats->bytes_to_remote;
     d->ended.cut += stats->remote_err != 0 || stats->local_err != 0;
-    audit(c, "end", 0, stats);
+    (void)audit(c, "end", 0, stats);
     free_connection(c);
     on_ended(ended_user);
 }
@@ -162,6 +162,7 @@ static struct pfl_direct_admission_conf question_of(const struct direct_connecti
         .connections = count_of(d, c->identity.name),
         .max_connections = d->conf.max_per_operator,
         .now_ms = uv_now(d->conf.loop),
+        .can_audit = pfl_audit_log_may_begin(d->conf.audit),
     };
 }
 
@@ -196,13 +197,14 @@ static int forward(struct direct_connection *c, struct pfl_stream *remote, struc
     int fd = -1;
     int rc = connect_service(c, &fd);
 
-    if (rc != 0)
-        return rc;
-    rc = pfl_direct_proxy_new(&conf, fd, &c->proxy);
-    if (rc == 0)
-        return 0;
-    pfl_log_error("forward-failed", "address=%s reason=\"%s\"", c->address, pfl_err_str(rc));
-    close(fd);
+    if (rc == 0) {
+        rc = pfl_direct_proxy_new(&conf, fd, &c->proxy);
+        if (rc == 0)
+            return 0;
+        pfl_log_error("forward-failed", "address=%s reason=\"%s\"", c->address, pfl_err_str(rc));
+        close(fd);
+    }
+    (void)audit(c, "refuse", 503, NULL);
     return rc;
 }
 
@@ -214,9 +216,11 @@ static int admit(struct direct_connection *c, struct pfl_stream *remote,
 
     pfl_direct_admission_decide(&question, &admission);
     c->quota = admission.quota;
+    if (admission.status == 0 && !audit(c, "connect", 0, NULL))
+        pfl_direct_admission_refuse_unaudited(&admission);
     if (admission.status == 0)
         return forward(c, remote, admission.role);
-    audit(c, "refuse", admission.status, NULL);
+    (void)audit(c, "refuse", admission.status, NULL);
     *ret_refusal = admission.refusal;
     return PFL_EPERM;
 }
@@ -257,7 +261,6 @@ int pfl_direct_take(struct pfl_direct *self, const struct pfl_direct_peer_conf *
     self->ended.begun++;
     pfl_log_info("connection-started", "address=%s operator=%s tls=%s", c->address,
                  pfl_log_quote_str(c->uri), tls_version);
-    audit(c, "connect", 0, NULL);
     return 0;
 }
 
@@ -270,7 +273,7 @@ static void review(struct direct_connection *c)
 
     pfl_direct_admission_review(&question, c->quota, &admission);
     if (admission.status != 0) {
-        audit(c, "forbid", admission.status, NULL);
+        (void)audit(c, "forbid", admission.status, NULL);
         pfl_direct_proxy_close(c->proxy);
         return;
     }

@@ -28,7 +28,7 @@ void pfl_audit_context_set_agent(struct pfl_audit_context *self, const struct pf
     memcpy(self->address, agent->address, sizeof(self->address));
 }
 
-void pfl_audit_context_write(const struct pfl_audit_context *self, const char *action,
+bool pfl_audit_context_write(const struct pfl_audit_context *self, const char *action,
                              unsigned status, const struct pfl_audit_context_more *more)
 {
     const struct pfl_stream_splice_stats *stats = more != NULL ? more->stats : NULL;
@@ -46,7 +46,7 @@ void pfl_audit_context_write(const struct pfl_audit_context *self, const char *a
         .is_refused = more != NULL && more->is_refused,
     };
 
-    self->shell->audit(self->shell->user, &entry);
+    return self->shell->audit(self->shell->user, &entry);
 }
 
 void pfl_audit_context_describe(enum pfl_route_kind kind, const char *other, char *dst, size_t room)

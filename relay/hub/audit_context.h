@@ -30,8 +30,9 @@ void pfl_audit_context_set(struct pfl_audit_context *self, const struct pfl_hub_
                            const struct pfl_route *route);
 /* Of an agent, without an operator. */
 void pfl_audit_context_set_agent(struct pfl_audit_context *self, const struct pfl_hub_peer *agent);
-/* A line of the audit log. `more` may be NULL. */
-void pfl_audit_context_write(const struct pfl_audit_context *self, const char *action,
+/* A line of the audit log. `more` may be NULL. False: it was not written, and what it is about may
+ * not begin. */
+bool pfl_audit_context_write(const struct pfl_audit_context *self, const char *action,
                              unsigned status, const struct pfl_audit_context_more *more);
 /* The detail of a stream's lines: "" of a consumer's; "spool", "spool for=NAME"; "collector=NAME".
  * `other`: that name; NULL, "": none. */

@@ -240,8 +240,13 @@ static struct forwarded *make(struct pfl_forwarded_requests *self,
 void pfl_forwarded_requests_ask(struct pfl_forwarded_requests *self,
                                 const struct pfl_host_request *request)
 {
-    struct forwarded *f = make(self, request);
+    struct forwarded *f;
 
+    if (agent_request_of(request->route->kind).action != NULL &&
+        (!pfl_stream_table_take_change(self->streams, request) ||
+         !pfl_host_request_may_begin(request)))
+        return;
+    f = make(self, request);
     if (f == NULL || start(f, request) != 0) {
         pfl_mem_free(f);
         pfl_host_request_refuse(request->h2_stream, 503, "relay busy",

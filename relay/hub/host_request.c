@@ -23,3 +23,22 @@ void pfl_host_request_forbid(const struct pfl_host_request *self, const struct p
                             &(struct pfl_audit_context_more){.detail = audit_detail});
     pfl_problem_respond(self->h2_stream, problem);
 }
+
+void pfl_host_request_refuse_unaudited(const struct pfl_host_request *self)
+{
+    static const struct pfl_problem problem = {
+        503, "relay", "no audit log",
+        "this relay cannot write its audit log: free space on its disk, or set audit_optional"};
+
+    pfl_host_request_forbid(self, &problem, NULL);
+}
+
+bool pfl_host_request_may_begin(const struct pfl_host_request *self)
+{
+    const struct pfl_hub_shell *shell = self->peer->table->shell;
+
+    if (shell->can_audit(shell->user))
+        return true;
+    pfl_host_request_refuse_unaudited(self);
+    return false;
+}

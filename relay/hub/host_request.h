@@ -24,5 +24,9 @@ void pfl_host_request_refuse(struct pfl_h2_stream *h2_stream, unsigned status, c
 /* The same, with a line of the audit log. `audit_detail` may be NULL. */
 void pfl_host_request_forbid(const struct pfl_host_request *self, const struct pfl_problem *problem,
                              const char *audit_detail);
+/* Refuses it because the audit log cannot be written. */
+void pfl_host_request_refuse_unaudited(const struct pfl_host_request *self);
+/* Whether something that is to be audited may begin. False: refused already. */
+bool pfl_host_request_may_begin(const struct pfl_host_request *self);
 
 #endif

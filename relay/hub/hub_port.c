@@ -129,11 +129,18 @@ static void get_figures(void *user, struct pfl_relay_figures *ret_figures)
     pfl_hub_get_traffic(self, &ret_figures->traffic);
 }
 
-static void audit(void *user, const struct pfl_audit_log_entry *entry)
+static bool can_audit(void *user)
 {
     const struct pfl_hub *self = user;
 
-    pfl_audit_log_write(self->audit, entry);
+    return pfl_audit_log_may_begin(self->audit);
+}
+
+static bool audit(void *user, const struct pfl_audit_log_entry *entry)
+{
+    const struct pfl_hub *self = user;
+
+    return pfl_audit_log_write(self->audit, entry);
 }
 
 static void report(void *user, const struct pfl_hub_report *report)
@@ -367,6 +374,7 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
                                       .get_h2 = get_h2,
                                       .pace = pace,
                                       .get_figures = get_figures,
+                                      .can_audit = can_audit,
                                       .audit = audit,
                                       .report = report,
                                       .user = h};

@@ -7,6 +7,7 @@
 #ifndef PFL_RELAY_HUB_HUB_SHELL_H
 #define PFL_RELAY_HUB_HUB_SHELL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "relay/hub/traffic.h"
@@ -56,7 +57,9 @@ struct pfl_hub_shell {
     /* pfl_throttle_run for this peer in a few ms. Idempotent until then. */
     void (*pace)(void *user, struct pfl_hub_peer *peer);
     void (*get_figures)(void *user, struct pfl_relay_figures *ret_figures);
-    void (*audit)(void *user, const struct pfl_audit_log_entry *entry);
+    /* False: no line of the audit log can be written, so nothing that is audited may begin. */
+    bool (*can_audit)(void *user);
+    bool (*audit)(void *user, const struct pfl_audit_log_entry *entry);
     void (*report)(void *user, const struct pfl_hub_report *report);
     void *user; /* borrowed */
 };

@@ -2,14 +2,15 @@
 /*
  * Operators' streams at the fleet relay: see stream_table.h.
  *
- * Happy path: the operator's quota has room for one more, the role is sent to the agent with the
- * CONNECT, and a splice (stream_splice.h) passes bytes and credit, within the rate of the role.
- * When the policy changes each stream is checked again: forbidden ones are killed, changed roles
- * are sent to the agents. Failures: a status with a sentence; an agent that does not accept a new
- * role loses the stream, and one that does not answer has to resume it. Unread data takes memory
- * here. If an operator's share of it is used up, the operator's streams with most of it are
- * detached, and none is begun or resumed until data is read. Ownership: a stream frees itself when
- * its HTTP/2 streams are closed. Limits: quota.h, streams per connection (proto/h2/h2.h), `unread`.
+ * Happy path: the operator's quota has room for one more, the audit log can be written, the role is
+ * sent to the agent with the CONNECT, and a splice (stream_splice.h) passes bytes and credit,
+ * within the rate of the role. When the policy changes each stream is checked again: forbidden ones
+ * are killed, changed roles are sent to the agents. Failures: a status with a sentence; an agent
+ * that does not accept a new role loses the stream, and one that does not answer has to resume it.
+ * Unread data takes memory here. If an operator's share of it is used up, the operator's streams
+ * with most of it are detached, and none is begun or resumed until data is read. Ownership: a
+ * stream frees itself when its HTTP/2 streams are closed. Limits: quota.h, streams per connection
+ * (proto/h2/h2.h), `unread`.
  */
 #include "relay/hub/stream_table.h"
 
@@ -27,7 +28,7 @@ struct stream {
     struct pfl_stream_table *table;   /* borrowed: outlives us */
     struct pfl_stream_splice *splice; /* borrowed until its on_ended */
     struct pfl_hub_peer *peer;        /* borrowed while the operator's HTTP/2 stream is there */
-    struct pfl_quota *quota;          /* borrowed; NULL: no role */
+    struct pfl_quota *quota;          /* borrowed */
     struct pfl_audit_context context;
     char role[PFL_ROLE_FIELD_BYTES];       /* as the agent has it; "": none */
     const struct role_change *last_change; /* borrowed until its answer: the last one; NULL: none */
@@ -82,14 +83,15 @@ static void report_end(const struct stream *c, const struct pfl_stream_splice_st
 }
 
 /* What the lines about this stream say of its kind. */
-static void audit(const struct stream *c, const char *action, unsigned status,
+static bool audit(const struct stream *c, const char *action, unsigned status,
                   const struct pfl_stream_splice_stats *stats)
 {
     char detail[PFL_IDENTITY_NAME_BYTES + 16] = "";
 
     pfl_audit_context_describe(c->kind, c->other, detail, sizeof(detail));
-    pfl_audit_context_write(&c->context, action, status,
-                            &(struct pfl_audit_context_more){.stats = stats, .detail = detail});
+    return pfl_audit_context_write(
+        &c->context, action, status,
+        &(struct pfl_audit_context_more){.stats = stats, .detail = detail});
 }
 
 static void on_splice_ended(void *user, const struct pfl_stream_splice_stats *stats)
@@ -103,11 +105,10 @@ static void on_splice_ended(void *user, const struct pfl_stream_splice_stats *st
     self->ended.bytes_to_operator += stats->bytes_to_operator;
     self->ended.cut += stats->operator_code == PFL_H2_DETACH || stats->host_code == PFL_H2_DETACH;
     count_stream(self, c->context.host, false);
-    if (c->quota != NULL && is_stray(c, stats->status))
+    if (is_stray(c, stats->status))
         pfl_quota_note_stray(c->quota, now_of(self));
-    if (c->quota != NULL)
-        pfl_quota_close(c->quota);
-    audit(c, stats->status == 200 ? "end" : "refuse", stats->status, stats);
+    pfl_quota_close(c->quota);
+    (void)audit(c, stats->status == 200 ? "end" : "refuse", stats->status, stats);
     report_end(c, stats);
     pfl_mem_free(c);
 }
@@ -290,29 +291,70 @@ static bool check_memory(const struct stream *c, const struct pfl_host_request *
     return false;
 }
 
+/* `quota` NULL: as many operators have streams as this relay counts. */
+static void describe_refusal(const struct pfl_quota *quota, const char *who, char *dst, size_t room)
+{
+    if (quota == NULL)
+        (void)snprintf(dst, room, "this relay counts the streams of no more operators: try later");
+    else if (quota->role[0] != '\0')
+        (void)snprintf(dst, room,
+                       "the role %s gives %s no more streams at the moment: close some, or wait",
+                       quota->role, who);
+    else
+        (void)snprintf(
+            dst, room,
+            "%s opened %u streams: no more than %u a minute from now on, or what a role's "
+            "max_new_streams_per_min says",
+            who, PFL_QUOTA_STREAMS_AT_ONCE, PFL_QUOTA_STREAMS_PER_MIN);
+}
+
 /* False: refused already. */
 static bool open_quota(struct stream *c, const struct pfl_host_request *request)
 {
     struct pfl_stream_table *self = c->table;
-    struct pfl_span role = request->decision.rates;
     uint64_t now_ms = now_of(self);
+    unsigned flags = (c->is_resume ? 0 : PFL_QUOTA_NEW) |
+                     (is_carried(self, &c->context) ? PFL_QUOTA_TAKE_OVER : 0);
     char detail[320];
 
-    if (role.len == 0)
+    c->quota = pfl_quotas_get(self->quotas, c->context.who, request->decision.rates, now_ms);
+    if (c->quota != NULL && pfl_quota_try_open(c->quota, flags, now_ms))
         return true;
-    c->quota = pfl_quotas_get(self->quotas, c->context.who, role, now_ms);
-    if (c->quota != NULL && pfl_quota_try_open(c->quota, !c->is_resume, now_ms))
-        return true;
-    if (c->quota != NULL && is_carried(self, &c->context)) {
-        c->quota->streams++;
-        return true;
-    }
-    (void)snprintf(detail, sizeof(detail),
-                   "the role %s gives %s no more streams at the moment: close some, or wait",
-                   c->quota != NULL ? c->quota->role : "?", c->context.who);
+    describe_refusal(c->quota, c->context.who, detail, sizeof(detail));
     c->quota = NULL;
     pfl_host_request_forbid(request,
                             &(struct pfl_problem){429, "relay", "too many streams", detail}, NULL);
+    return false;
+}
+
+/* A stream that is resumed continues without a line of that. False: refused already. */
+static bool audit_begin(const struct stream *c, const struct pfl_host_request *request)
+{
+    if (c->is_resume) {
+        (void)audit(c, "resume", 0, NULL);
+        return true;
+    }
+    if (!pfl_host_request_may_begin(request))
+        return false;
+    if (audit(c, "connect", 0, NULL))
+        return true;
+    pfl_host_request_refuse_unaudited(request);
+    return false;
+}
+
+bool pfl_stream_table_take_change(struct pfl_stream_table *self,
+                                  const struct pfl_host_request *request)
+{
+    const char *who = request->peer->identity.name;
+    uint64_t now_ms = now_of(self);
+    struct pfl_quota *quota = pfl_quotas_get(self->quotas, who, request->decision.rates, now_ms);
+    char detail[200];
+
+    if (quota != NULL && pfl_quota_try_change(quota, now_ms))
+        return true;
+    (void)snprintf(detail, sizeof(detail), "%s changes more than this relay audits: wait", who);
+    pfl_host_request_forbid(request,
+                            &(struct pfl_problem){429, "relay", "too many requests", detail}, NULL);
     return false;
 }
 
@@ -356,8 +398,8 @@ static int start_splice(struct stream *c, const struct pfl_host_request *request
         .operator_window_bytes = PFL_TUNNEL_CONTROL_WINDOW_BYTES,
         .role = request->role,
         .role_text = c->role[0] != '\0' ? c->role : NULL,
-        .get_room = c->quota != NULL ? get_room : NULL,
-        .on_sent = c->quota != NULL ? on_sent : NULL,
+        .get_room = request->decision.rates.len != 0 ? get_room : NULL,
+        .on_sent = request->decision.rates.len != 0 ? on_sent : NULL,
         .take_memory = take_memory,
         .give_memory = give_memory,
         .on_ended = on_splice_ended,
@@ -399,9 +441,14 @@ void pfl_stream_table_open(struct pfl_stream_table *self, const struct pfl_host_
         pfl_mem_free(c);
         return;
     }
+    if (!audit_begin(c, request)) {
+        pfl_quota_close(c->quota);
+        pfl_mem_free(c);
+        return;
+    }
     if (start_splice(c, request) != 0) {
-        if (c->quota != NULL)
-            pfl_quota_close(c->quota);
+        (void)audit(c, "refuse", 503, NULL);
+        pfl_quota_close(c->quota);
         pfl_mem_free(c);
         pfl_host_request_refuse(request->h2_stream, 503, "relay busy",
                                 "this host carries too many streams at the moment");
@@ -411,14 +458,13 @@ void pfl_stream_table_open(struct pfl_stream_table *self, const struct pfl_host_
     self->ended.begun++;
     self->ended.resumed += c->is_resume;
     count_stream(self, c->context.host, true);
-    audit(c, c->is_resume ? "resume" : "connect", 0, NULL);
 }
 
 /* ---- another policy ---- */
 
 static void end_forbidden(struct stream *c, unsigned status)
 {
-    audit(c, "forbid", status, NULL);
+    (void)audit(c, "forbid", status, NULL);
     pfl_stream_splice_cancel(c->splice);
 }
 
@@ -497,7 +543,7 @@ static void review_spool(struct stream *c)
         end_forbidden(c, 403);
         return;
     }
-    if (c->quota != NULL && right.collector.rates.len != 0)
+    if (right.collector.rates.len != 0)
         c->quota =
             pfl_quotas_move(c->table->quotas, c->quota, right.collector.rates, now_of(c->table));
     pfl_role_write(right.role, role);
@@ -512,7 +558,7 @@ static void review_collector(struct stream *c)
     pfl_policy_decide_anywhere(c->table->peers->policy, c->context.who, &d);
     if (!d.is_allowed)
         end_forbidden(c, 403);
-    else if (c->quota != NULL && d.rates.len != 0)
+    else if (d.rates.len != 0)
         c->quota = pfl_quotas_move(c->table->quotas, c->quota, d.rates, now_of(c->table));
 }
 
@@ -527,7 +573,7 @@ static void review_consumer(struct stream *c)
         end_forbidden(c, 403);
         return;
     }
-    if (c->quota != NULL && d.rates.len != 0)
+    if (d.rates.len != 0)
         c->quota = pfl_quotas_move(c->table->quotas, c->quota, d.rates, now_of(c->table));
     pfl_role_write(d.role, role);
     if (d.role.len == 0 ||

@@ -34,6 +34,10 @@ void pfl_stream_table_init(struct pfl_stream_table *self, const struct pfl_strea
 /* Answers a CONNECT, whose `agent` is there: a stream to the host's consumer socket or spool, or to
  * a collector; or a refusal. */
 void pfl_stream_table_open(struct pfl_stream_table *self, const struct pfl_host_request *request);
+/* Takes a request that changes something at a host from its operator's quota. False: refused
+ * already. */
+bool pfl_stream_table_take_change(struct pfl_stream_table *self,
+                                  const struct pfl_host_request *request);
 /* The policy (`host` NULL), or that host's labels, changed: streams that are forbidden now end,
  * those whose role is another are put under it. */
 void pfl_stream_table_review(struct pfl_stream_table *self, const char *host);

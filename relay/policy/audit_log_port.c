@@ -4,8 +4,9 @@
  *
  * Happy path: one line is one write(2) on a descriptor with O_APPEND, so that lines never mix. All
  * strings are names of the certificate grammar, addresses, and hex ids, which need no escapes; of
- * `detail` only plain characters are kept. Failures: a failed write is logged (limited) and the
- * action continues: the relay's log has it too. A partly written line is ended before the next.
+ * `detail` only plain characters are kept. Failures: a line that cannot be written is logged
+ * (limited) and counted; the number becomes a line of its own as soon as one can be written. The
+ * caller begins nothing meanwhile (may_begin). A partly written line is ended before the next.
  * Ownership: the descriptor. Limits: one line of LINE_MAX_BYTES; the rate of one operator's
  * refusals (refusal_limit.h); one line has the number of those left out.
  */
@@ -30,7 +31,11 @@
 struct pfl_audit_log {
     const char *path; /* borrowed */
     int fd;           /* -1: could not be opened again */
+    bool is_optional; /* of audit_log_port.h */
     bool is_torn;     /* the last line was not written to its end */
+    uint64_t lost;    /* lines that the file does not have, and does not say so yet */
+    uint64_t lost_total;
+    time_t lost_since; /* the first of `lost` */
     struct pfl_log_limit failed_log;
     struct pfl_refusal_limit refusals;
 };
@@ -59,7 +64,7 @@ static bool ends_torn(const char *path)
     return last != '\n';
 }
 
-int pfl_audit_log_open(const char *path, struct pfl_audit_log **ret_audit)
+int pfl_audit_log_open(const char *path, bool is_optional, struct pfl_audit_log **ret_audit)
 {
     struct pfl_audit_log *a;
 
@@ -71,6 +76,7 @@ int pfl_audit_log_open(const char *path, struct pfl_audit_log **ret_audit)
     if (a == NULL)
         return PFL_ENOMEM;
     a->path = path;
+    a->is_optional = is_optional;
     a->fd = open_file(path);
     if (a->fd < 0) {
         pfl_mem_free(a);
@@ -112,8 +118,24 @@ static void write_detail(const char *detail, char *dst, size_t room)
     (void)snprintf(dst, room, ",\"detail\":\"%s\"", plain);
 }
 
+static void format_time(time_t at, char *dst, size_t room)
+{
+    struct tm utc;
+
+    (void)gmtime_r(&at, &utc);
+    (void)strftime(dst, room, "%Y-%m-%dT%H:%M:%S", &utc);
+}
+
+static void lose(struct pfl_audit_log *a, uint64_t lines)
+{
+    if (a->lost == 0)
+        a->lost_since = time(NULL);
+    a->lost += lines;
+    a->lost_total += lines;
+}
+
 /* A torn line is ended first, so that the next one is intact. */
-static void write_line(struct pfl_audit_log *a, const char *line, size_t len)
+static bool write_line(struct pfl_audit_log *a, const char *line, size_t len)
 {
     ssize_t rc = a->fd < 0 ? -1 : 0;
 
@@ -124,27 +146,26 @@ static void write_line(struct pfl_audit_log *a, const char *line, size_t len)
         rc = write(a->fd, line, len);
     }
     if (rc == (ssize_t)len)
-        return;
+        return true;
     a->is_torn |= rc > 0;
     if (pfl_log_limit_take(&a->failed_log, "audit-log-failed",
                            pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000))
         pfl_log_error("audit-log-failed", "file=%s reason=\"%s\"", pfl_log_quote_str(a->path),
                       rc < 0 ? strerror(errno) : "the line was written in part");
+    return false;
 }
 
-static void write_entry(struct pfl_audit_log *self, const struct pfl_audit_log_entry *entry)
+static bool write_entry(struct pfl_audit_log *self, const struct pfl_audit_log_entry *entry)
 {
     char line[LINE_MAX_BYTES];
     char method[64] = "";
     char detail[PFL_AUDIT_LOG_DETAIL_BYTES + 16];
     char when[32];
     struct timespec now;
-    struct tm utc;
     int len;
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &utc);
-    (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &utc);
+    format_time(now.tv_sec, when, sizeof(when));
     if (entry->method != NULL)
         (void)snprintf(method, sizeof(method), ",\"method\":\"%s\"", entry->method);
     write_detail(entry->detail, detail, sizeof(detail));
@@ -157,7 +178,50 @@ static void write_entry(struct pfl_audit_log *self, const struct pfl_audit_log_e
                    (unsigned long long)entry->bytes_to_host,
                    (unsigned long long)entry->bytes_to_operator, method, detail);
     assert(len > 0 && len < (int)sizeof(line)); /* all parts are bounded */
-    write_line(self, line, (size_t)len);
+    return write_line(self, line, (size_t)len);
+}
+
+/* ---- lines that were lost ---- */
+
+/* Writes the number of lines that were lost. False: that is not possible yet. */
+static bool write_lost(struct pfl_audit_log *self)
+{
+    char since[32];
+    char detail[96];
+    struct pfl_audit_log_entry entry = {
+        .who = "", .address = "", .action = "lost", .host = "", .stream = "", .detail = detail};
+
+    if (self->lost == 0)
+        return true;
+    format_time(self->lost_since, since, sizeof(since));
+    (void)snprintf(detail, sizeof(detail), "%llu lines since %sZ", (unsigned long long)self->lost,
+                   since);
+    if (!write_entry(self, &entry))
+        return false;
+    pfl_log_warn("audit-log-continued", "file=%s lost=%llu since=%sZ",
+                 pfl_log_quote_str(self->path), (unsigned long long)self->lost, since);
+    self->lost = 0;
+    return true;
+}
+
+bool pfl_audit_log_may_begin(struct pfl_audit_log *self)
+{
+    return self == NULL || self->is_optional || write_lost(self);
+}
+
+uint64_t pfl_audit_log_get_lost(const struct pfl_audit_log *self)
+{
+    return self != NULL ? self->lost_total : 0;
+}
+
+/* `lines`: how many it stands for. */
+static bool write_or_lose(struct pfl_audit_log *a, const struct pfl_audit_log_entry *entry,
+                          uint64_t lines)
+{
+    if (write_lost(a) && write_entry(a, entry))
+        return true;
+    lose(a, lines);
+    return a->is_optional;
 }
 
 /* ---- refusals ---- */
@@ -173,7 +237,7 @@ static void write_count(struct pfl_audit_log *a, const struct pfl_refusal_limit_
                                         .detail = detail};
 
     (void)snprintf(detail, sizeof(detail), "%llu more refusals", (unsigned long long)slot->counted);
-    write_entry(a, &entry);
+    (void)write_or_lose(a, &entry, slot->counted);
 }
 
 static void write_counted(struct pfl_audit_log *a)
@@ -184,22 +248,24 @@ static void write_counted(struct pfl_audit_log *a)
         write_count(a, &slot);
 }
 
-void pfl_audit_log_write(struct pfl_audit_log *self, const struct pfl_audit_log_entry *entry)
+bool pfl_audit_log_write(struct pfl_audit_log *self, const struct pfl_audit_log_entry *entry)
 {
     uint64_t now_ms = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000;
     struct pfl_refusal_limit_slot other = {.counted = 0};
     bool is_logged = true;
+    bool may_begin = true;
 
     if (self == NULL)
-        return;
+        return true;
     if (entry->is_refused || strcmp(entry->action, "refuse") == 0)
         is_logged = pfl_refusal_limit_take(&self->refusals, entry->who, now_ms, &other);
     if (other.counted != 0)
         write_count(self, &other);
     if (is_logged)
-        write_entry(self, entry);
+        may_begin = write_or_lose(self, entry, 1);
     if (pfl_refusal_limit_is_due(&self->refusals, now_ms))
         write_counted(self);
+    return may_begin;
 }
 
 /* ---- its file ---- */
@@ -220,6 +286,7 @@ void pfl_audit_log_reopen(struct pfl_audit_log *self)
         close(self->fd);
     self->fd = fd;
     self->is_torn = is_torn;
+    (void)write_lost(self); /* says in the new file what the old one lacks */
 }
 
 void pfl_audit_log_close(struct pfl_audit_log *self)
@@ -227,6 +294,9 @@ void pfl_audit_log_close(struct pfl_audit_log *self)
     if (self == NULL)
         return;
     write_counted(self);
+    if (!write_lost(self))
+        pfl_log_error("audit-log-incomplete", "file=%s lost=%llu", pfl_log_quote_str(self->path),
+                      (unsigned long long)self->lost);
     if (self->fd >= 0)
         close(self->fd);
     pfl_mem_free(self);

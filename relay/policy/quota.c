@@ -62,7 +62,7 @@ static struct pfl_quota *find(struct pfl_quotas *self, const char *operator_name
 {
     struct pfl_list *it;
 
-    PFL_LIST_EACH (it, &self->all) {
+    for (it = self->all.prev; it != &self->all; it = it->prev) { /* the last used one first */
         if (strcmp(account_of(it)->operator_name, operator_name) == 0 &&
             strcmp(account_of(it)->role, role) == 0)
             return account_of(it);
@@ -74,14 +74,20 @@ static void set_rates(struct pfl_quota *a, struct pfl_span role, uint64_t now_ms
 {
     uint64_t bytes = pfl_role_get_number(role, ROLE__MAX_BYTES_PER_S);
     uint64_t openings = pfl_role_get_number(role, ROLE__MAX_NEW_STREAMS_PER_MIN);
+    uint64_t at_once = openings != 0 ? openings : PFL_QUOTA_STREAMS_AT_ONCE;
     uint64_t burst = bytes / 2 > BURST_MIN_BYTES ? bytes / 2 : BURST_MIN_BYTES;
 
+    if (openings == 0)
+        openings = PFL_QUOTA_STREAMS_PER_MIN;
     if (bytes != a->bytes.per_s)
         pfl_token_bucket_set(&a->bytes, bytes, burst, now_ms);
-    if (openings != a->openings.per_s) {
-        pfl_token_bucket_set(&a->openings, openings, openings * OPENING, now_ms);
-        pfl_token_bucket_set(&a->strays, openings, openings * OPENING, now_ms);
+    if (openings != a->openings.per_s || at_once * OPENING != a->openings.burst) {
+        pfl_token_bucket_set(&a->openings, openings, at_once * OPENING, now_ms);
+        pfl_token_bucket_set(&a->strays, openings, at_once * OPENING, now_ms);
     }
+    if (a->changes.per_s == 0)
+        pfl_token_bucket_set(&a->changes, PFL_QUOTA_CHANGES_PER_MIN,
+                             (uint64_t)PFL_QUOTA_CHANGES_AT_ONCE * OPENING, now_ms);
     a->max_streams = pfl_role_get_number(role, ROLE__MAX_STREAMS);
 }
 
@@ -108,16 +114,32 @@ struct pfl_quota *pfl_quotas_get(struct pfl_quotas *self, const char *operator_n
     return a;
 }
 
-bool pfl_quota_try_open(struct pfl_quota *self, bool is_new, uint64_t now_ms)
+static bool try_take(struct pfl_token_bucket *bucket, uint64_t now_ms)
 {
-    if (self->max_streams != 0 && self->streams >= self->max_streams)
+    if (pfl_token_bucket_get(bucket, now_ms) < OPENING)
         return false;
-    if (pfl_token_bucket_get(is_new ? &self->openings : &self->strays, now_ms) < OPENING)
+    pfl_token_bucket_take(bucket, OPENING);
+    return true;
+}
+
+bool pfl_quota_try_open(struct pfl_quota *self, unsigned flags, uint64_t now_ms)
+{
+    bool is_new = (flags & PFL_QUOTA_NEW) != 0;
+    bool is_taken_over = (flags & PFL_QUOTA_TAKE_OVER) != 0;
+
+    if (!is_taken_over && self->max_streams != 0 && self->streams >= self->max_streams)
         return false;
-    if (is_new)
-        pfl_token_bucket_take(&self->openings, OPENING);
+    if (!is_new && !is_taken_over && pfl_token_bucket_get(&self->strays, now_ms) < OPENING)
+        return false;
+    if (!try_take(is_new ? &self->openings : &self->changes, now_ms))
+        return false;
     self->streams++;
     return true;
+}
+
+bool pfl_quota_try_change(struct pfl_quota *self, uint64_t now_ms)
+{
+    return try_take(&self->changes, now_ms);
 }
 
 void pfl_quota_note_stray(struct pfl_quota *self, uint64_t now_ms)

@@ -4,6 +4,7 @@ relay whose certificate is revoked. Meanwhile an operator is served, new connect
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -22,7 +23,8 @@ from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
 
 ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
            "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host",
-           "many_at_host", "raised_triggers", "scrapers"]
+           "many_at_host", "raised_triggers", "scrapers", "opened_streams", "full_disk"]
+CANCEL = 8
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
 SCRAPES_S = 12  # longer than a connection may last
 WIDE_WINDOW = frame(WINDOW, 0, 0, (2**31 - 65536).to_bytes(4, "big"))
@@ -353,6 +355,82 @@ def refused_requests(build):
         if not 1000 <= count < asked * 3 // 4:
             raise Failed("%d lines for %d requests" % (count, asked))
         return net.judge("%d lines for %d requests; " % (count, asked))
+
+
+def make_streams(peer, count):
+    """Frames of that many streams to a host, each reset at once."""
+    block = b"".join(literal(*f) for f in ((":method", "CONNECT"), (":scheme", "https"), (":authority", "x"),
+                                           (":path", "/v1/hosts/one/consumer"), (":protocol", "perfetto-consumer"),
+                                           ("perfleet-window", "65536")))
+    streams = range(peer.next_id, peer.next_id + 2 * count, 2)
+    peer.next_id = streams.stop
+    return b"".join(frame(HEADERS, END_HEADERS, n, block) + frame(RST, 0, n, struct.pack(">I", CANCEL)) for n in streams)
+
+
+def opened_streams(build):
+    """streams that one operator opens and resets without end fill neither audit log nor log, and are counted"""
+    asked = 6000
+    with Net(build) as net:
+        for _ in range(asked // 500):  # a connection with more resets is closed
+            hog = net.peer()
+            for _ in range(5):
+                hog.send(make_streams(hog, 100))
+                if hog.ask("GET", "/healthz") != 200:
+                    raise Failed("the relay closed the connection")
+            hog.sock.close()
+        hog = net.peer()
+        statuses = [hog.connect("one", [("perfleet-window", "65536")])[1] for _ in range(200)]
+        os.kill(net.children["relay"].pid, signal.SIGHUP)
+        wait_until(lambda: '"left-out"' in (net.dir / "audit").read_text(), "refused streams are not counted")
+        lines = [json.loads(line) for line in (net.dir / "audit").read_text().splitlines()]
+        kinds = {kind: sum(line["action"] == kind for line in lines)
+                 for kind in ("connect", "end", "refuse", "left-out")}
+        counted = sum(int(line["detail"].split()[0]) for line in lines if line["action"] == "left-out")
+        if kinds["connect"] + kinds["refuse"] + counted < asked:
+            raise Failed("%s and %d counted, of %d" % (kinds, counted, asked))
+        if statuses.count(429) < 100 or kinds["connect"] > 4500 or kinds["refuse"] > 2000:
+            raise Failed("%s, then %d of 200 are refused" % (kinds, statuses.count(429)))
+        logged = net.log("relay").count("\n")
+        if logged > 500:
+            raise Failed("%d lines of the log" % logged)
+        return net.judge("%s of %d, %d lines of the log; " % (kinds, asked, logged))
+
+
+def figure_of(net, name):
+    """Of the relay's metrics."""
+    port = int(net.log("relay").split("metrics-offered: ")[1].split("port=")[1].split()[0])
+    with context_of(net, "operator-me", "http/1.1").wrap_socket(socket.create_connection(("127.0.0.1", port), 10)) as sock:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+        text = b""
+        while (piece := sock.recv(65536)):
+            text += piece
+    return next((float(line.split()[1]) for line in text.decode().splitlines() if line.startswith(name + " ")), None)
+
+
+def full_disk(build):
+    """no stream begins while the audit log cannot be written; what was lost is counted, and the log says so later"""
+    with Net(build, "--metrics-listen", "127.0.0.1:0") as net:
+        relay, audit = net.children["relay"].pid, net.dir / "audit"
+        mine, padding = net.peer(), "{}\n" * 100000
+        stream, status = mine.connect("one", [("perfleet-window", "65536")])
+        with open(audit, "a") as file:
+            file.write(padding)
+        resource.prlimit(relay, resource.RLIMIT_FSIZE, (audit.stat().st_size, resource.RLIM_INFINITY))
+        try:
+            other = net.peer("operator-me")
+            refused = [other.connect("one", [("perfleet-window", "65536")])[1] for _ in range(5)]
+            mine.send(frame(RST, 0, stream, struct.pack(">I", CANCEL)))  # its last line is lost
+            if status != 200 or set(refused) != {503} or mine.ask("GET", "/healthz") != 200:
+                raise Failed("the first is answered %s, the others %s" % (status, set(refused)))
+            lost = figure_of(net, "perfleet_relay_audit_lines_lost_total") or 0
+        finally:
+            resource.prlimit(relay, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        status = other.connect("one", [("perfleet-window", "65536")])[1]
+        lines = [json.loads(line) for line in audit.read_text().replace(padding, "").splitlines()]
+        counts = [line["detail"] for line in lines if line["action"] == "lost"]
+        if status != 200 or lost < 6 or len(counts) != 1 or int(counts[0].split()[0]) < lost:
+            raise Failed("then %s; %s lines lost, the log says %s" % (status, lost, counts))
+        return net.judge("%d lines were lost, and counted; " % lost)
 
 
 def unread_answers(build):

@@ -41,7 +41,8 @@ static int setup(void **state)
                                                   .operator_name = "ann",
                                                   .host = "a",
                                                   .max_connections = 2,
-                                                  .now_ms = 1000};
+                                                  .now_ms = 1000,
+                                                  .can_audit = true};
     return 0;
 }
 
@@ -60,8 +61,36 @@ static void without_a_policy_everybody_is_admitted_without_a_role(void **state)
     pfl_direct_admission_decide(&question, &admission);
     assert_int_equal(admission.status, 0);
     assert_int_equal(admission.role.len, 0);
-    assert_null(admission.quota);
+    assert_non_null(admission.quota);
     assert_null(admission.refusal.reason);
+}
+
+static void without_a_role_connections_have_a_rate_too(void **state)
+{
+    unsigned admitted = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * PFL_QUOTA_STREAMS_AT_ONCE; i++) {
+        pfl_direct_admission_decide(&question, &admission);
+        admitted += admission.status == 0;
+    }
+    assert_int_equal(admitted, PFL_QUOTA_STREAMS_AT_ONCE);
+    assert_int_equal(admission.status, 429);
+    assert_string_equal(admission.refusal.reason, "this operator connects too often");
+    question.operator_name = "bob";
+    pfl_direct_admission_decide(&question, &admission);
+    assert_int_equal(admission.status, 0);
+}
+
+static void without_an_audit_log_nobody_is_admitted(void **state)
+{
+    (void)state;
+    question.can_audit = false;
+    pfl_direct_admission_decide(&question, &admission);
+    assert_int_equal(admission.status, 503);
+    assert_null(admission.quota);
+    assert_string_equal(admission.refusal.reason, "this relay cannot write its audit log");
+    assert_string_equal(admission.refusal.remedy, "free space on its disk, or set audit_optional");
 }
 
 static void an_operator_has_so_many_connections_and_no_more(void **state)
@@ -157,9 +186,6 @@ static void a_quota_stays_when_there_is_no_role_and_none_comes_later(void **stat
     assert_int_equal(set_policy(RULE "role: \"x\" } role { name: \"x\" max_streams: 1 }"), 0);
     pfl_direct_admission_decide(&question, &admission);
     quota = admission.quota;
-    pfl_direct_admission_review(&question, NULL, &admission);
-    assert_null(admission.quota);
-    assert_int_equal(admission.status, 0);
     assert_int_equal(set_policy(RULE "}"), 0);
     pfl_direct_admission_review(&question, quota, &admission);
     assert_int_equal(admission.status, 0);
@@ -211,6 +237,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(without_a_policy_everybody_is_admitted_without_a_role),
+        T(without_a_role_connections_have_a_rate_too),
+        T(without_an_audit_log_nobody_is_admitted),
         T(an_operator_has_so_many_connections_and_no_more),
         T(without_a_rule_nobody_is_admitted),
         T(a_role_comes_with_a_stream_of_its_quota),

@@ -85,7 +85,13 @@ static const char *or_dash(const char *text)
     return text != NULL && text[0] != '\0' ? text : "-";
 }
 
-static void audit(void *user, const struct pfl_audit_log_entry *e)
+static bool can_audit(void *user)
+{
+    (void)user;
+    return !world.is_audit_full;
+}
+
+static bool audit(void *user, const struct pfl_audit_log_entry *e)
 {
     (void)user;
     append(world.audited, sizeof(world.audited), "%s %u %s %s %s %llu/%llu %s %s%s\n", e->action,
@@ -93,6 +99,7 @@ static void audit(void *user, const struct pfl_audit_log_entry *e)
            (unsigned long long)e->bytes_to_host, (unsigned long long)e->bytes_to_operator,
            or_dash(e->method), or_dash(e->detail), e->is_refused ? " (refused)" : "");
     pfl_record("%s %s", world.audited, or_dash(e->detail));
+    return !world.is_audit_full;
 }
 
 static void report(void *user, const struct pfl_hub_report *r)
@@ -614,6 +621,7 @@ void world_open(const char *policy)
                                          .get_h2 = get_h2,
                                          .pace = pace,
                                          .get_figures = get_figures,
+                                         .can_audit = can_audit,
                                          .audit = audit,
                                          .report = report,
                                          .user = &world};

@@ -93,6 +93,7 @@ struct world {
     char reported[4096]; /* a line each: event who host stream number detail */
     struct world_peer peer[WORLD_PEERS];
     unsigned peers_len;
+    bool is_audit_full;
     bool is_broken;
 };
 

@@ -562,7 +562,72 @@ static void an_agent_with_too_many_streams_takes_no_more(void **state)
     world_ask(ann, "GET", "/v1/hosts/a/streams", &two);
     world_assert_refused(&two, 503,
                          "relay busy: too much is being asked of this host at the moment");
-    assert_int_equal(world_count(world.audited, "connect"), 0);
+    world_assert_audited("refuse 503 ann a " WORLD_STREAM " 0/0 - -\n");
+}
+
+static void without_a_role_new_streams_have_a_rate_too(void **state)
+{
+    struct pfl_quota *quota;
+
+    (void)state;
+    connect_both(NULL);
+    world_open_stream(ann, "a", WORLD_STREAM, NULL, &one);
+    assert_int_equal(one.status, 200);
+    quota = pfl_quotas_get(&world.quotas, "ann", pfl_span_of(NULL, 0), world.now_ms);
+    while (pfl_quota_try_open(quota, PFL_QUOTA_NEW, world.now_ms))
+        pfl_quota_close(quota);
+    world_open_stream(ann, "a", WORLD_OTHER, NULL, &two);
+    world_assert_refused(&two, 429,
+                         "too many streams: ann opened 4096 streams: no more than 1800 a minute "
+                         "from now on, or what a role's max_new_streams_per_min says");
+    world_assert_audited("refuse 429 ann a " WORLD_OTHER " 0/0 - -\n");
+    world_reset(&one, PFL_H2_DETACH);
+    world_open_stream(ann, "a", WORLD_STREAM, "0", &one); /* a resume is not a new one */
+    assert_int_equal(one.status, 200);
+    world_open_stream(world_connect(PFL_IDENTITY_OPERATOR, "bob"), "a", WORLD_OTHER, NULL, &two);
+    assert_int_equal(two.status, 200);
+}
+
+static void requests_that_change_something_have_a_rate(void **state)
+{
+    struct pfl_quota *quota;
+
+    (void)state;
+    connect_both(NULL);
+    world_ask(ann, "DELETE", "/v1/hosts/a/streams/" WORLD_STREAM, &one);
+    assert_int_equal(one.status, 200);
+    quota = pfl_quotas_get(&world.quotas, "ann", pfl_span_of(NULL, 0), world.now_ms);
+    while (pfl_quota_try_change(quota, world.now_ms))
+        ;
+    world_ask(ann, "DELETE", "/v1/hosts/a/streams/" WORLD_STREAM, &one);
+    world_assert_refused(&one, 429,
+                         "too many requests: ann changes more than this relay audits: wait");
+    world_ask(ann, "GET", "/v1/hosts/a/streams", &one);
+    assert_int_equal(one.status, 200);
+}
+
+#define NO_AUDIT_LOG                                                                               \
+    "no audit log: this relay cannot write its audit log: free space on its disk, or set "         \
+    "audit_optional"
+
+static void nothing_begins_that_cannot_be_audited(void **state)
+{
+    (void)state;
+    connect_both(NULL);
+    world_open_stream(ann, "a", WORLD_STREAM, NULL, &one);
+    world.is_audit_full = true;
+    world_open_stream(ann, "a", WORLD_OTHER, NULL, &two);
+    world_assert_refused(&two, 503, NO_AUDIT_LOG);
+    world_ask(ann, "DELETE", "/v1/hosts/a/streams/" WORLD_STREAM, &two);
+    world_assert_refused(&two, 503, NO_AUDIT_LOG);
+    world_reset(&one, PFL_H2_DETACH);
+    world_open_stream(ann, "a", WORLD_STREAM, "0", &one); /* it began before */
+    assert_int_equal(one.status, 200);
+    assert_int_equal(a->services_len, 2);
+    world.is_audit_full = false;
+    world_open_stream(ann, "a", WORLD_OTHER, NULL, &two);
+    assert_int_equal(two.status, 200);
+    assert_int_equal(pfl_quotas_get(&world.quotas, "ann", pfl_span_of(NULL, 0), 0)->streams, 2);
 }
 
 static int carry(void *arg)
@@ -589,7 +654,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0xc6f29f48c06593a7);
+    pfl_assert_recorded(0x417b899bfae8950d);
 }
 
 int main(void)
@@ -623,6 +688,9 @@ int main(void)
         WORLD_TEST(another_roles_rates_count_from_now_on),
         WORLD_TEST(a_hosts_labels_are_looked_at_for_its_own_streams),
         WORLD_TEST(an_agent_with_too_many_streams_takes_no_more),
+        WORLD_TEST(without_a_role_new_streams_have_a_rate_too),
+        WORLD_TEST(requests_that_change_something_have_a_rate),
+        WORLD_TEST(nothing_begins_that_cannot_be_audited),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
         cmocka_unit_test(all_of_this_is_as_recorded),
     };

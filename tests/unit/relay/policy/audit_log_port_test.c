@@ -27,7 +27,7 @@ static int open_log(void **state)
     pfl_log_set_level(PFL_LOG_ERROR);
     (void)snprintf(path, sizeof(path), "/tmp/perfleet-test-XXXXXX");
     assert_int_equal(close(mkstemp(path)), 0);
-    return pfl_audit_log_open(path, &audit);
+    return pfl_audit_log_open(path, false, &audit);
 }
 
 static int close_log(void **state)
@@ -160,6 +160,93 @@ static void what_is_refused_elsewhere_has_the_rate_of_refusals(void **state)
     assert_int_equal(fclose(file), 0);
 }
 
+static void assert_lost(json_t *line, const char *words)
+{
+    assert_member(line, "action", "lost");
+    assert_memory_equal(json_string_value(json_object_get(line, "detail")), words, strlen(words));
+    json_decref(line);
+}
+
+static struct rlimit unlimited;
+
+/* As if the disk were full. */
+static void fill_disk(void)
+{
+    struct rlimit small;
+
+    assert_ptr_not_equal(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    small = (struct rlimit){.rlim_cur = 1, .rlim_max = unlimited.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+}
+
+static void free_disk(void)
+{
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+}
+
+static void lines_that_were_lost_are_counted_in_a_line(void **state)
+{
+    struct pfl_audit_log_entry entry = entry_of("connect", NULL);
+    FILE *file;
+
+    (void)state;
+    assert_true(pfl_audit_log_write(audit, &entry));
+    fill_disk();
+    assert_true(pfl_audit_log_may_begin(audit)); /* it does not know yet */
+    for (unsigned i = 0; i < 3; i++) {
+        assert_false(pfl_audit_log_write(audit, &entry));
+        assert_false(pfl_audit_log_may_begin(audit));
+    }
+    free_disk();
+    assert_int_equal(pfl_audit_log_get_lost(audit), 3);
+    assert_true(pfl_audit_log_may_begin(audit));
+    assert_true(pfl_audit_log_may_begin(audit)); /* once */
+    file = open_file();
+    json_decref(read_line(file));
+    assert_lost(read_line(file), "3 lines since 20");
+    assert_null(read_line(file));
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(pfl_audit_log_get_lost(audit), 3);
+}
+
+static void refusals_without_a_line_of_their_own_are_lost_with_their_number(void **state)
+{
+    struct pfl_audit_log_entry entry = entry_of("refuse", NULL);
+
+    (void)state;
+    for (unsigned i = 0; i < 3000; i++)
+        (void)pfl_audit_log_write(audit, &entry);
+    fill_disk();
+    pfl_audit_log_reopen(audit);
+    free_disk();
+    assert_in_range(pfl_audit_log_get_lost(audit), 500, 2000);
+}
+
+static void where_the_log_is_optional_all_may_begin(void **state)
+{
+    struct pfl_audit_log_entry entry = entry_of("connect", NULL);
+
+    (void)state;
+    pfl_audit_log_close(audit);
+    assert_int_equal(pfl_audit_log_open(path, true, &audit), 0);
+    fill_disk();
+    assert_true(pfl_audit_log_write(audit, &entry));
+    assert_true(pfl_audit_log_may_begin(audit));
+    free_disk();
+    assert_int_equal(pfl_audit_log_get_lost(audit), 1);
+}
+
+static void without_a_log_all_may_begin(void **state)
+{
+    struct pfl_audit_log_entry entry = entry_of("connect", NULL);
+
+    (void)state;
+    assert_true(pfl_audit_log_write(NULL, &entry));
+    assert_true(pfl_audit_log_may_begin(NULL));
+    assert_int_equal(pfl_audit_log_get_lost(NULL), 0);
+}
+
 /* What becomes of the log between the line that is cut and the next. */
 enum meanwhile { NOTHING, REOPENED, RESTARTED };
 
@@ -184,7 +271,7 @@ static void check_cut(enum meanwhile meanwhile)
         pfl_audit_log_reopen(audit);
     if (meanwhile == RESTARTED) {
         pfl_audit_log_close(audit);
-        assert_int_equal(pfl_audit_log_open(path, &audit), 0);
+        assert_int_equal(pfl_audit_log_open(path, false, &audit), 0);
     }
     write_entry("third", NULL);
     file = open_file();
@@ -192,6 +279,7 @@ static void check_cut(enum meanwhile meanwhile)
     assert_member(line, "action", "first");
     json_decref(line);
     assert_null(read_line(file)); /* what there is of the second */
+    assert_lost(read_line(file), "2 lines since ");
     line = read_line(file);
     assert_member(line, "action", "third");
     json_decref(line);
@@ -274,6 +362,10 @@ int main(void)
         TEST(what_others_say_keeps_its_plain_characters),
         TEST(the_longest_of_all_parts_is_one_line),
         TEST(a_line_that_was_cut_spoils_no_other),
+        TEST(lines_that_were_lost_are_counted_in_a_line),
+        TEST(refusals_without_a_line_of_their_own_are_lost_with_their_number),
+        TEST(where_the_log_is_optional_all_may_begin),
+        TEST(without_a_log_all_may_begin),
         TEST(what_is_refused_elsewhere_has_the_rate_of_refusals),
         TEST(refusals_without_end_are_counted_and_nothing_else_is_left_out),
         TEST(a_file_that_was_moved_away_is_made_again),

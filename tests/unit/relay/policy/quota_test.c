@@ -35,19 +35,69 @@ static void streams_are_counted_at_a_time_and_per_minute(void **state)
     pfl_quotas_init(&all);
     a = pfl_quotas_get(&all, "ann", role, 0);
     assert_non_null(a);
-    assert_true(pfl_quota_try_open(a, true, 0));
-    assert_true(pfl_quota_try_open(a, true, 0));
-    assert_false(pfl_quota_try_open(a, true, 0));
-    assert_false(pfl_quota_try_open(a, false, 0));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_false(pfl_quota_try_open(a, 0, 0));
     pfl_quota_close(a);
-    assert_true(pfl_quota_try_open(a, true, 0));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
     pfl_quota_close(a);
     assert_ptr_equal(pfl_quotas_get(&all, "ann", role, 0), a);
-    assert_false(pfl_quota_try_open(a, true, 19999));
-    assert_true(pfl_quota_try_open(a, true, 20000));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 19999));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 20000));
     pfl_quota_close(a);
-    assert_true(pfl_quota_try_open(a, false, 20000));
+    assert_true(pfl_quota_try_open(a, 0, 20000));
     assert_ptr_not_equal(pfl_quotas_get(&all, "bob", role, 0), a);
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
+static void without_a_role_there_is_a_rate_too(void **state)
+{
+    struct pfl_quotas all;
+    struct pfl_quota *a;
+
+    (void)state;
+    pfl_quotas_init(&all);
+    a = pfl_quotas_get(&all, "ann", pfl_span_of(NULL, 0), 0);
+    assert_non_null(a);
+    assert_string_equal(a->role, "");
+    for (unsigned i = 0; i < PFL_QUOTA_STREAMS_AT_ONCE; i++)
+        assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW | PFL_QUOTA_TAKE_OVER, 0));
+    assert_true(pfl_quota_try_open(a, 0, 0)); /* a resume is not a new one */
+    assert_ptr_equal(pfl_quotas_get(&all, "ann", pfl_span_of(NULL, 0), 1000), a);
+    for (unsigned i = 0; i < PFL_QUOTA_STREAMS_PER_MIN / 60; i++)
+        assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 1000));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 1000));
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
+static void resumes_and_changes_have_a_rate_whatever_the_role(void **state)
+{
+    uint8_t bytes[64];
+    struct pfl_span role = make_role(bytes, sizeof(bytes), 1, 1000000);
+    struct pfl_quotas all;
+    struct pfl_quota *a;
+
+    (void)state;
+    pfl_quotas_init(&all);
+    a = pfl_quotas_get(&all, "ann", role, 0);
+    assert_non_null(a);
+    for (unsigned i = 0; i < PFL_QUOTA_CHANGES_AT_ONCE; i++) {
+        if (i % 2 == 0)
+            assert_true(pfl_quota_try_change(a, 0));
+        else
+            assert_true(pfl_quota_try_open(a, PFL_QUOTA_TAKE_OVER, 0));
+    }
+    assert_false(pfl_quota_try_change(a, 0));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_TAKE_OVER, 0));
+    a->streams = 0;
+    assert_false(pfl_quota_try_open(a, 0, 0));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_true(pfl_quota_try_change(a, 60000 / PFL_QUOTA_CHANGES_PER_MIN + 1));
     pfl_quotas_fini(&all);
     pfl_sweep_assert_no_leak();
 }
@@ -63,21 +113,21 @@ static void resumes_of_streams_that_nobody_has_count_as_new_ones(void **state)
     pfl_quotas_init(&all);
     a = pfl_quotas_get(&all, "ann", role, 0);
     assert_non_null(a);
-    assert_true(pfl_quota_try_open(a, true, 0));
-    assert_true(pfl_quota_try_open(a, true, 0));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
     /* Without a stray, using up the minute's streams does not hold up their resumes. */
     for (unsigned i = 0; i < 10; i++)
-        assert_true(pfl_quota_try_open(a, false, 0));
+        assert_true(pfl_quota_try_open(a, 0, 0));
     pfl_quota_note_stray(a, 60000);
-    assert_true(pfl_quota_try_open(a, true, 60000));
-    assert_false(pfl_quota_try_open(a, true, 60000));
-    assert_true(pfl_quota_try_open(a, false, 60000));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 60000));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 60000));
+    assert_true(pfl_quota_try_open(a, 0, 60000));
     pfl_quota_note_stray(a, 60000);
-    assert_false(pfl_quota_try_open(a, false, 60000));
+    assert_false(pfl_quota_try_open(a, 0, 60000));
     /* The second stray was one stream more than the minute had: that is paid first. */
-    assert_false(pfl_quota_try_open(a, true, 90000));
-    assert_true(pfl_quota_try_open(a, false, 90000));
-    assert_true(pfl_quota_try_open(a, true, 120000));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 90000));
+    assert_true(pfl_quota_try_open(a, 0, 90000));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 120000));
     pfl_quotas_fini(&all);
     pfl_sweep_assert_no_leak();
 }
@@ -97,11 +147,11 @@ static void the_idle_make_room_and_nobody_else(void **state)
         (void)snprintf(name, sizeof(name), "o%u", i);
         a = pfl_quotas_get(&all, name, role, 0);
         assert_non_null(a);
-        assert_true(i == 7 || pfl_quota_try_open(a, true, 0));
+        assert_true(i == 7 || pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
     }
     assert_non_null(pfl_quotas_get(&all, "new", role, 0));
     assert_int_equal(all.count, PFL_QUOTAS_MAX);
-    assert_true(pfl_quota_try_open(pfl_quotas_get(&all, "new", role, 0), true, 0));
+    assert_true(pfl_quota_try_open(pfl_quotas_get(&all, "new", role, 0), PFL_QUOTA_NEW, 0));
     assert_null(pfl_quotas_get(&all, "o7", role, 0));
     pfl_quotas_fini(&all);
     pfl_sweep_assert_no_leak();
@@ -121,7 +171,7 @@ static void a_stream_moves_to_the_quota_of_another_role(void **state)
     other_bytes[2] = 'q'; /* its name */
     pfl_quotas_init(&all);
     a = pfl_quotas_get(&all, "ann", role, 0);
-    assert_true(pfl_quota_try_open(a, true, 0));
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
     assert_ptr_equal(pfl_quotas_move(&all, a, role, 0), a);
     assert_int_equal(a->streams, 1);
     b = pfl_quotas_move(&all, a, other, 0);
@@ -142,6 +192,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_counted_at_a_time_and_per_minute),
+        cmocka_unit_test(without_a_role_there_is_a_rate_too),
+        cmocka_unit_test(resumes_and_changes_have_a_rate_whatever_the_role),
         cmocka_unit_test(resumes_of_streams_that_nobody_has_count_as_new_ones),
         cmocka_unit_test(the_idle_make_room_and_nobody_else),
         cmocka_unit_test(a_stream_moves_to_the_quota_of_another_role),
