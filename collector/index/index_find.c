@@ -27,6 +27,7 @@ struct search {
     uint64_t limit;
     uint64_t found;
     uint64_t scanned;
+    uint64_t page; /* rows that are read next */
     uint64_t in_page;
     uint64_t work;
     bool is_oldest_first;
@@ -211,7 +212,7 @@ static int find_page(struct pfl_index *self, struct search *search)
         pfl_sql_int(!search->is_oldest_first && search->begin_ns < last ? search->begin_ns : last),
         pfl_sql_int(search->begin_ns),
         pfl_sql_text(memcpy(id, search->id, sizeof(id))),
-        pfl_sql_int(PAGE),
+        pfl_sql_int(search->page),
         pfl_sql_text(is_host ? q->host[0] : "")};
     struct pfl_sql_call call = {
         statements[is_host][search->is_oldest_first], params, is_host ? 6 : 5, on_found, search, 0};
@@ -292,11 +293,14 @@ int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,
     }
     if (rc == 0)
         rc = take_cursor(self, &search);
-    while (rc == 0 && !is_over && !search.is_stopped && search.found < search.limit &&
-           !is_tired(&search)) {
+    /* The first page is enough where each row of it is wanted. */
+    search.page = search.limit < PAGE ? search.limit : PAGE;
+    for (; rc == 0 && !is_over && !search.is_stopped && search.found < search.limit &&
+           !is_tired(&search);
+         search.page = PAGE) {
         rc = find_page(self, &search);
-        is_over = search.in_page < PAGE && search.found < search.limit && !search.is_stopped &&
-                  !is_tired(&search);
+        is_over = search.in_page < search.page && search.found < search.limit &&
+                  !search.is_stopped && !is_tired(&search);
     }
     if (rc == 0 && !is_over)
         give_cursor(&search, ret_cursor);

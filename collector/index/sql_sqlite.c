@@ -68,7 +68,7 @@ static int prepare(struct sqlite_sql *self, enum pfl_statement statement, sqlite
     int code;
 
     if (self->prepared[statement] == NULL) {
-        if (pfl_sql_translate(self->base.engine, pfl_statement_get(statement), text,
+        if (pfl_sql_translate(self->base.engine, pfl_statement_get_merged(statement), text,
                               sizeof(text)) != 0)
             return PFL_ELIMIT;
         code = sqlite3_prepare_v3(self->db, text, -1, SQLITE_PREPARE_PERSISTENT,
@@ -177,7 +177,7 @@ static int set_up(struct sqlite_sql *self)
                             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
                             "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
                             "PRAGMA cache_size = -16384; PRAGMA journal_size_limit = 67108864;"
-                            /* The sandbox lets it open no other file; a sort is of one page. */
+                            /* The sandbox lets it open no other file. */
                             "PRAGMA temp_store = MEMORY",
                             NULL, NULL, NULL);
     (void)sqlite3_db_config(self->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);

@@ -128,11 +128,25 @@ static const char *const steps[] = {version_1, version_2, version_3, version_4, 
         order) ") AS found JOIN segment s ON s.id = found.id"                                      \
                " JOIN run r ON r.id = s.run_id JOIN host h ON h.id = s.host_id "                   \
                "ORDER BY found.begin_ns " order ", found.id " order " LIMIT $5"
+/* The same for an engine that merges parts of a union which are in order: SQLite then sorts no
+ * rows, and reads no more of them than are taken. CROSS JOIN keeps it to the order of the tables.
+ */
+#define MERGE_PART(of_host, is_long, from, bound)                                                  \
+    ROW "FROM segment s CROSS JOIN run r ON r.id = s.run_id CROSS JOIN host h ON h.id = s.host_id" \
+        " WHERE s.state = 1 " of_host " AND s.is_long = " is_long " AND s.begin_ns >= " from       \
+        " AND s.begin_ns <= $2 AND s.end_ns > $1 AND " bound
+#define MERGE(of_host, short_from, long_from, bound, order)                                        \
+    MERGE_PART(of_host, "0", short_from, bound)                                                    \
+    " UNION ALL " MERGE_PART(of_host, "1", long_from, bound) " ORDER BY s.begin_ns " order         \
+                                                             ", s.id " order " LIMIT $5"
 /* $2 is the end of the window or the cursor's begin; $3 and $4 are the cursor's begin and id. */
-#define OF_HOST "AND host_id = (SELECT id FROM host WHERE name = $6)"
-#define ABOVE   "(begin_ns > $3 OR id > $4)"
-#define BELOW   "(begin_ns < $3 OR id < $4)"
-#define SHORT   "$1 - 900000000000"
+#define OF_HOST   "AND host_id = (SELECT id FROM host WHERE name = $6)"
+#define OF_HOST_S "AND s.host_id = (SELECT id FROM host WHERE name = $6)"
+#define ABOVE     "(begin_ns > $3 OR id > $4)"
+#define BELOW     "(begin_ns < $3 OR id < $4)"
+#define ABOVE_S   "(s.begin_ns > $3 OR s.id > $4)"
+#define BELOW_S   "(s.begin_ns < $3 OR s.id < $4)"
+#define SHORT     "$1 - 900000000000"
 /* Ascending, the scan begins at the cursor where that is later. */
 #define SHORT_UP "CASE WHEN $1 - 900000000000 < $3 THEN $3 ELSE $1 - 900000000000 END"
 /* Runs behind $1 to $4, of that host and of the others, each read in the order of an index. */
@@ -354,6 +368,22 @@ static const char *const statements[PFL_STATEMENTS] = {
 const char *pfl_statement_get(enum pfl_statement statement)
 {
     return statements[statement];
+}
+
+const char *pfl_statement_get_merged(enum pfl_statement statement)
+{
+    switch (statement) {
+    case PFL_SQL_HOST_NEWEST:
+        return MERGE(OF_HOST_S, SHORT, "0", BELOW_S, "DESC");
+    case PFL_SQL_HOST_OLDEST:
+        return MERGE(OF_HOST_S, SHORT_UP, "$3", ABOVE_S, "ASC");
+    case PFL_SQL_FLEET_NEWEST:
+        return MERGE("", SHORT, "0", BELOW_S, "DESC");
+    case PFL_SQL_FLEET_OLDEST:
+        return MERGE("", SHORT_UP, "$3", ABOVE_S, "ASC");
+    default:
+        return statements[statement];
+    }
 }
 
 const char *pfl_schema_get_step(unsigned from)

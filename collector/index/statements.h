@@ -90,6 +90,8 @@ enum pfl_statement {
 
 /* Static; with words between "@", as @NOW@, for pfl_sql_translate. */
 const char *pfl_statement_get(enum pfl_statement statement);
+/* The same for an engine that merges ordered parts of a union without a sort. */
+const char *pfl_statement_get_merged(enum pfl_statement statement);
 /* What brings a schema of version `from` (0: none) to the next; NULL: there is none. */
 const char *pfl_schema_get_step(unsigned from);
 

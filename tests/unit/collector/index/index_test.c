@@ -371,6 +371,40 @@ static void a_search_needs_no_temporary_file(void **state)
     pfl_index_close(index);
 }
 
+static int on_step_of_plan(void *user, int columns, char **values, char **names)
+{
+    (void)columns;
+    (void)names;
+    if (strstr(values[3], "TEMP B-TREE") != NULL)
+        ++*(unsigned *)user;
+    return 0;
+}
+
+static void a_search_sorts_no_rows(void **state)
+{
+    static const enum pfl_statement searches[] = {PFL_SQL_HOST_NEWEST, PFL_SQL_HOST_OLDEST,
+                                                  PFL_SQL_FLEET_NEWEST, PFL_SQL_FLEET_OLDEST};
+    char why[PFL_INDEX_WHY_BYTES];
+    struct pfl_index *index = NULL;
+    unsigned sorts = 0;
+    sqlite3 *db;
+
+    (void)state;
+    make_empty();
+    assert_int_equal(open_with(true, why, &index), 0);
+    assert_int_equal(sqlite3_open(where + strlen("sqlite:"), &db), SQLITE_OK);
+    for (size_t i = 0; i < sizeof(searches) / sizeof(searches[0]); i++) {
+        char text[PFL_STATEMENT_MAX_BYTES + 32];
+
+        (void)snprintf(text, sizeof(text), "EXPLAIN QUERY PLAN %s",
+                       pfl_statement_get_merged(searches[i]));
+        assert_int_equal(sqlite3_exec(db, text, on_step_of_plan, &sorts, NULL), SQLITE_OK);
+    }
+    assert_int_equal(sorts, 0);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    pfl_index_close(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +415,7 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(what_was_put_survives_a_kill),
         cmocka_unit_test(a_search_needs_no_temporary_file),
+        cmocka_unit_test(a_search_sorts_no_rows),
     };
     const struct index_cases_engine engine = {"every engine: SQLite", where, make_empty, count};
     int failed;
