@@ -25,6 +25,7 @@ struct pfl_fan_out_host {
     struct pfl_buf answer;                           /* filled by pfl_fan_out_add */
     size_t counted_bytes;                            /* of the sum, for the answer */
     void (*on_state)(struct pfl_fan_out_host *host); /* of host_state.h */
+    const char *session;                             /* of detached_session.h; borrowed */
     size_t index;                                    /* in the conf's specs */
     char name[PFL_HOST_NAME_MAX];
     char why[768]; /* "" if it succeeded */

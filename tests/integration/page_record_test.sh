@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC1091,SC2153,SC2154
-# perfleet ui, Record and Running: a browser chooses hosts and a config, records them, watches a host and the relay go, and opens the
+# perfleet ui, Record: a browser chooses hosts and a config, records them, watches a host and the relay go, and opens the
 # trace; who may not; what is left on hosts and disk when it ends.
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/tests/support/axe.sh"
@@ -31,11 +31,6 @@ start_host web1 web || { check "the first host is there" false; finish; }
 WEB_SERVICE=$SERVICE
 start_host db1 db || { check "and the second" false; finish; }
 check "both hosts are at the relay" wait_for 30 says '2 of the 2 hosts|web1.*up' fleet hosts
-
-printf 'buffers { size_kb: 1024 fill_policy: RING_BUFFER }\ndata_sources { config { name: "%s" } }\n' "$EXAMPLE_SOURCE" \
-    >"$WORK/flight.pbtx"
-check "a flight recorder runs on both" fleet start flight -c "$WORK/flight.pbtx" --select '*'
-check "and another, whose name is a script, on one" fleet start '<script>alert(1)</script>' -c "$WORK/flight.pbtx" --host db1
 
 start guest env TMPDIR="$WORK/traces" "$P" ui --relay "$RELAY" --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-guest.pem" \
     --key "$WORK/pki/operator-guest.key" --port 0
@@ -81,7 +76,7 @@ check "the command that a page showed records the same" run_command
 check "into the file that it names" eval '$CHECK "$WORK"/perfleet-*.pftrace --machines 1 --min-packets 100'
 
 # ---- its end
-has_session() { [ "$(fleet ps --host db1 | grep -c STARTED)" -gt 2 ]; } # those two, and the recording
+has_session() { fleet ps --host db1 | grep -q STARTED; }
 check "a recording is a session on its hosts" has_session
 kill "$UI"
 wait "$UI"

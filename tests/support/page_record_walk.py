@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Walks the Record and Running pages of `perfleet ui` in a headless Chromium, and prints a line of TAP for each claim.
+"""Walks the Record pages of `perfleet ui` in a headless Chromium, and prints a line of TAP for each claim.
 
 Usage: page_record_walk.py LINK FOLDER AXE HANDLES FLAG...
 The fleet has the hosts db1 and web1. HANDLES is a folder: a file NAME there asks the test to do that (kill-host,
@@ -117,29 +117,6 @@ def walk_trace(w, number):
     return re.match(r"http://127\.0\.0\.1:\d+", fresh[0]["url"]).group(0) if fresh else ""
 
 
-def walk_running(w):
-    w.go("/running")
-    w.claim("sessions of one name are a row, with their hosts", w.wait(
-        "/flight\\s+STARTED\\s+2: db1, web1/.test(document.querySelector('tbody').innerText)"), w.text())
-    w.claim("a session's name that is a script is text", w.run(
-        "document.querySelector('tbody').innerText.includes('<script>alert(1)</script>') && document.scripts.length == 1"), w.text())
-    w.judge("running", 360)
-    w.click("button[aria-label='Snapshot now: flight']")
-    w.claim("a flight recorder is copied now", w.wait("location.pathname == '/recording'") and
-            w.wait(f"/^done/.test({STATE})"), w.text())  # a busy machine's producers may lose packets
-    w.claim("of all its hosts", w.run("/host db1: .*packets/.test(document.querySelector('#summary').innerText) && "
-            "/host web1: .*packets/.test(document.querySelector('#summary').innerText)"), w.text())
-    w.claim("and can be opened, too", w.run("!!document.querySelector('button[formtarget=_blank]')"), w.text())
-    w.claim("the command is that of a snapshot", w.run("document.querySelector('#command').innerText").startswith(
-        "perfleet snapshot flight --relay"), w.text())
-    w.go("/running")
-    w.claim("it continues", w.wait("/flight\\s+STARTED/.test(document.querySelector('tbody').innerText)"), w.text())
-    token = w.token_in(w.get("/running")[1])
-    w.claim("a snapshot needs the form's token", w.submit("/running/snapshot", {"session": "flight"}, "0" * 32)[0] == 403)
-    status, _, where = w.submit("/running/snapshot", {"session": "none"}, token)
-    w.claim("a session that is not there is said", status == 303 and "No host that answered runs this session" in w.get(where)[1])
-
-
 def walk_deaths(w, handles):
     start(w, "")
     w.claim("without a duration it records until it is stopped", w.wait(f"{STATE} == 'recording'") and
@@ -226,7 +203,6 @@ def main():
         number = walk_recording(w)
         ui = walk_trace(w, number)
         walk_without_script(w)
-        walk_running(w)
         walk_deaths(w, handles)
         walk_limits(w)
         w.go("/record")

@@ -86,8 +86,9 @@ void pfl_fleet_visit_begin(struct pfl_web *web)
 
 /* ---- the page ---- */
 
-static void write_page(struct pfl_fleet_visit *v, struct pfl_html *h)
+static void write_page(struct pfl_web_visit *base, struct pfl_html *h)
 {
+    struct pfl_fleet_visit *v = visit_of(base);
     static const struct pfl_fleet_history none;
     const struct pfl_web_conf *conf = pfl_web_get_conf(v->base.web);
     const struct pfl_relay_watch *watch = find_part(v->base.web)->watch;
@@ -125,14 +126,8 @@ static void write_page(struct pfl_fleet_visit *v, struct pfl_html *h)
 
 static void answer(struct pfl_web_visit *base)
 {
-    struct pfl_fleet_visit *v = visit_of(base);
-    struct pfl_html h;
-
-    pfl_host_question_take(&v->question);
-    pfl_html_init(&h, PFL_WEB_PAGE_MAX_BYTES);
-    write_page(v, &h);
-    pfl_web_visit_send_page(base, 200, &h);
-    pfl_html_fini(&h);
+    pfl_host_question_take(&visit_of(base)->question);
+    pfl_web_visit_write_page(base, write_page);
 }
 
 /* ---- hosts ---- */

@@ -28,7 +28,7 @@ static void take_answer(struct pfl_web *w, const struct pfl_fan_out *fan_out, si
 
 void pfl_host_question_take(struct pfl_host_question *self)
 {
-    for (size_t i = 0; self->fan_out != NULL && i < pfl_fan_out_get_len(self->fan_out); i++) {
+    for (size_t i = 0; self->on_ready == NULL && i < pfl_host_question_get_len(self); i++) {
         const struct pfl_fan_out_host *host = pfl_fan_out_get_host(self->fan_out, i);
 
         if (host->is_done || host->conn == NULL) /* a connection that ended is not done */
@@ -53,14 +53,15 @@ void pfl_host_question_open(struct pfl_host_question *self, struct pfl_web_visit
                             void (*on_over)(struct pfl_web_visit *visit))
 {
     struct pfl_web *w = visit->web;
-    struct pfl_fan_out_conf conf = {.conn = w->conf.conn,
-                                    .specs = specs,
-                                    .specs_len = specs_len,
-                                    .timeout_ms = w->conf.timeout_ms,
-                                    .max_bytes = PFL_HOST_QUESTION_MAX_BYTES,
-                                    .on_ready = pfl_host_state_on_ready_for_figures,
-                                    .on_over = on_question_over,
-                                    .user = self};
+    struct pfl_fan_out_conf conf = {
+        .conn = w->conf.conn,
+        .specs = specs,
+        .specs_len = specs_len,
+        .timeout_ms = w->conf.timeout_ms,
+        .max_bytes = PFL_HOST_QUESTION_MAX_BYTES,
+        .on_ready = self->on_ready != NULL ? self->on_ready : pfl_host_state_on_ready_for_figures,
+        .on_over = on_question_over,
+        .user = self};
 
     self->visit = visit;
     self->specs = specs;
@@ -76,6 +77,27 @@ void pfl_host_question_open(struct pfl_host_question *self, struct pfl_web_visit
     self->is_open = true;
     w->questions++;
     pfl_web_visit_hold(visit);
+}
+
+void pfl_host_question_open_all(struct pfl_host_question *self, struct pfl_web_visit *visit,
+                                size_t max, void (*on_over)(struct pfl_web_visit *visit))
+{
+    struct pfl_host_rows *hosts = visit->web->hosts;
+    struct pfl_host_spec *specs = pfl_mem_calloc(max, sizeof(*specs));
+    struct pfl_host_row row;
+    size_t len = 0;
+
+    for (size_t i = 0; specs != NULL && len < max && i < pfl_host_rows_get_len(hosts); i++) {
+        pfl_host_rows_get_row(hosts, i, &row);
+        if (!row.has_relay || row.relay.is_connected)
+            pfl_host_question_set_spec(&row, &specs[len++]);
+    }
+    pfl_host_question_open(self, visit, specs, len, on_over);
+}
+
+size_t pfl_host_question_get_len(const struct pfl_host_question *self)
+{
+    return self->fan_out != NULL ? pfl_fan_out_get_len(self->fan_out) : 0;
 }
 
 void pfl_host_question_abort(struct pfl_host_question *self)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks hosts for their services' state, for a visit, and notes in the host rows what they answer.
+/*
+ * Asks hosts for their services' state, for a visit, and notes in the host rows what they answer;
+ * or has hosts do something.
  */
 #ifndef PFL_CONSUMER_WEB_FRAME_HOST_QUESTION_H
 #define PFL_CONSUMER_WEB_FRAME_HOST_QUESTION_H
@@ -15,8 +17,12 @@ struct pfl_host_question {
     struct pfl_host_spec *specs; /* owned */
     struct pfl_fan_out *fan_out; /* owned; NULL: nobody is asked */
     bool is_open;
+    bool is_act;     /* answers are no service's state */
     const char *why; /* NULL, or why nobody is asked, for the page; static */
     void (*on_over)(struct pfl_web_visit *visit);
+    /* Set before open: what each host does, as in struct pfl_fan_out_conf, with the question as
+     * `user`. NULL: it says its service's state. */
+    void (*on_ready)(void *user, struct pfl_fan_out_host *host);
 };
 
 /* Takes the specs. Nobody is asked if there are none, without memory, or when too many questions
@@ -25,6 +31,11 @@ struct pfl_host_question {
 void pfl_host_question_open(struct pfl_host_question *self, struct pfl_web_visit *visit,
                             struct pfl_host_spec *specs, size_t specs_len,
                             void (*on_over)(struct pfl_web_visit *visit));
+/* The same for the hosts that are not known to be away, at most `max` of them. */
+void pfl_host_question_open_all(struct pfl_host_question *self, struct pfl_web_visit *visit,
+                                size_t max, void (*on_over)(struct pfl_web_visit *visit));
+/* Of how many hosts; 0: nobody is asked. */
+size_t pfl_host_question_get_len(const struct pfl_host_question *self);
 /* Notes the answers that have come so far. */
 void pfl_host_question_take(struct pfl_host_question *self);
 void pfl_host_question_abort(struct pfl_host_question *self);

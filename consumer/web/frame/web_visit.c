@@ -188,6 +188,17 @@ void pfl_web_visit_send_page(struct pfl_web_visit *self, unsigned status, struct
     pfl_web_send_page(pfl_web_visit_take_exchange(self), status, html);
 }
 
+void pfl_web_visit_write_page(struct pfl_web_visit *self,
+                              void (*write)(struct pfl_web_visit *visit, struct pfl_html *h))
+{
+    struct pfl_html h;
+
+    pfl_html_init(&h, PFL_WEB_PAGE_MAX_BYTES);
+    write(self, &h);
+    pfl_web_visit_send_page(self, 200, &h);
+    pfl_html_fini(&h);
+}
+
 void pfl_web_visit_refuse(struct pfl_web_visit *self, unsigned status, const char *why)
 {
     pfl_web_refuse(self->web, pfl_web_visit_take_exchange(self), status, why);

@@ -72,6 +72,9 @@ void pfl_web_visit_wait_for_relay(struct pfl_web_visit *self);
 /* ---- answers: see web_answer.h; each stops the timer ---- */
 
 void pfl_web_visit_send_page(struct pfl_web_visit *self, unsigned status, struct pfl_html *html);
+/* With the page that `write` makes. */
+void pfl_web_visit_write_page(struct pfl_web_visit *self,
+                              void (*write)(struct pfl_web_visit *visit, struct pfl_html *h));
 void pfl_web_visit_refuse(struct pfl_web_visit *self, unsigned status, const char *why);
 void pfl_web_visit_redirect(struct pfl_web_visit *self, struct pfl_page_address *to,
                             const char *result);

@@ -37,8 +37,9 @@ static void search_rows(const struct hosts_visit *v, struct pfl_host_rows_view *
     pfl_host_rows_search(pfl_web_get_hosts(v->base.web), &query, ret_view);
 }
 
-static void write_page(const struct hosts_visit *v, struct pfl_html *h)
+static void write_page(struct pfl_web_visit *base, struct pfl_html *h)
 {
+    const struct hosts_visit *v = visit_of(base);
     const struct pfl_web_conf *conf = pfl_web_get_conf(v->base.web);
     struct pfl_layout layout = pfl_web_lay_out(v->base.web, "Hosts", "/hosts", v->base.notice);
     struct pfl_command_line command;
@@ -69,14 +70,8 @@ static void write_page(const struct hosts_visit *v, struct pfl_html *h)
 
 static void answer(struct pfl_web_visit *base)
 {
-    struct hosts_visit *v = visit_of(base);
-    struct pfl_html h;
-
-    pfl_host_question_take(&v->question);
-    pfl_html_init(&h, PFL_WEB_PAGE_MAX_BYTES);
-    write_page(v, &h);
-    pfl_web_visit_send_page(base, 200, &h);
-    pfl_html_fini(&h);
+    pfl_host_question_take(&visit_of(base)->question);
+    pfl_web_visit_write_page(base, write_page);
 }
 
 /* Of a list of `rows`. */

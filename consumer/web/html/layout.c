@@ -80,16 +80,21 @@ void pfl_layout_add_banner(const struct pfl_layout *layout, struct pfl_html *h)
     pfl_html_close(h);
 }
 
+void pfl_layout_add_hidden(struct pfl_html *h, const char *name, const char *value)
+{
+    pfl_html_open(h, "input");
+    pfl_html_attr(h, "type", "hidden");
+    pfl_html_attr(h, "name", name);
+    pfl_html_attr(h, "value", value);
+    pfl_html_close(h);
+}
+
 void pfl_layout_open_form(const struct pfl_layout *layout, struct pfl_html *h, const char *path)
 {
     pfl_html_open(h, "form");
     pfl_html_attr(h, "method", "post");
     pfl_html_add_address(h, "action", path, (char *)NULL);
-    pfl_html_open(h, "input");
-    pfl_html_attr(h, "type", "hidden");
-    pfl_html_attr(h, "name", "change");
-    pfl_html_attr(h, "value", layout->change);
-    pfl_html_close(h);
+    pfl_layout_add_hidden(h, "change", layout->change);
 }
 
 void pfl_layout_add_submit(struct pfl_html *h, const char *text)

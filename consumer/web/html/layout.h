@@ -35,6 +35,8 @@ void pfl_layout_add_banner(const struct pfl_layout *layout, struct pfl_html *h);
 void pfl_layout_add_command(const struct pfl_layout *layout, struct pfl_html *h);
 /* `<form method="post" action="PATH">` with the token; the path is a literal. To be closed. */
 #define pfl_layout_form(layout, h, path) pfl_layout_open_form((layout), (h), "" path "")
+/* A field of the form that nobody sees. */
+void pfl_layout_add_hidden(struct pfl_html *h, const char *name, const char *value);
 /* A button that submits the form. */
 void pfl_layout_add_submit(struct pfl_html *h, const char *text);
 /* A table's frame, which is scrolled where the window is narrow, and its row of columns, which end

@@ -434,6 +434,7 @@ static void fill_conf(struct entry *e, const struct pfl_recordings_order *order,
     *conf = (struct pfl_recording_conf){
         .each_host = {.task = order->task,
                       .session = e->session[0] != '\0' ? e->session : NULL,
+                      .keeps_session = order->keeps_session,
                       .conn = own->conn,
                       .kept_key = e->kept_key,
                       .trace_config = pfl_buf_get(&e->config),

@@ -31,8 +31,9 @@ struct pfl_recordings_conf {
 
 /* What is asked for. Strings are borrowed until start returns. */
 struct pfl_recordings_order {
-    enum pfl_host_task task; /* RECORD, or SNAPSHOT of `session` */
+    enum pfl_host_task task; /* RECORD, or SNAPSHOT or READ of `session` */
     const char *session;
+    bool keeps_session;     /* READ: it is not removed */
     struct pfl_span config; /* as prepared; of RECORD */
     const struct pfl_config_info *info;
     bool is_streamed;

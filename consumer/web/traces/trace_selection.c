@@ -160,15 +160,9 @@ void pfl_trace_selection_add_address(const struct pfl_trace_selection *self,
 
 void pfl_trace_selection_add_hidden(const struct pfl_trace_selection *self, struct pfl_html *h)
 {
-    for (size_t i = 0; i < FIELDS; i++) {
-        if (text_of(self, i)[0] == '\0')
-            continue;
-        pfl_html_open(h, "input");
-        pfl_html_attr(h, "type", "hidden");
-        pfl_html_attr(h, "name", fields[i].name);
-        pfl_html_attr(h, "value", text_of(self, i));
-        pfl_html_close(h);
-    }
+    for (size_t i = 0; i < FIELDS; i++)
+        if (text_of(self, i)[0] != '\0')
+            pfl_layout_add_hidden(h, fields[i].name, text_of(self, i));
 }
 
 static void add_input(struct pfl_html *h, const char *name, const char *label, const char *value)

@@ -169,13 +169,8 @@ static void add_ids(const struct pfl_form *form, struct pfl_html *h)
     char *ids[PFL_FORM_MAX_FIELDS];
     size_t len = pfl_traces_page_read_ids(form, ids, PFL_FORM_MAX_FIELDS);
 
-    for (size_t i = 0; i < len; i++) {
-        pfl_html_open(h, "input");
-        pfl_html_attr(h, "type", "hidden");
-        pfl_html_attr(h, "name", "id");
-        pfl_html_attr(h, "value", ids[i]);
-        pfl_html_close(h);
-    }
+    for (size_t i = 0; i < len; i++)
+        pfl_layout_add_hidden(h, "id", ids[i]);
 }
 
 static void add_chosen(const struct pfl_form *form, struct pfl_html *h)

@@ -40,7 +40,7 @@ struct fake_host {
     uint64_t value;        /* of the last one */
     unsigned
         clears_every; /* so often incremental state begins, which all need; 0: they need none */
-    struct fake_conn *conns[8];
+    struct fake_conn *conns[32];
     unsigned conns_len;
     bool is_closed;
     int started_order; /* -1: was not started */

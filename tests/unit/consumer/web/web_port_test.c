@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "consumer/web/frame/web_impl.h"
 #include "tests/support/sweep.h"
+#include "tests/unit/consumer/fake_host.h"
 
 #define TEXT_MAX (1u << 20)
 
@@ -35,6 +36,8 @@ struct world {
     const char *away; /* of the relay */
     unsigned asked;
     bool has_answer;
+    bool has_fake; /* set before open: the only host is played */
+    struct fake_host fake;
 };
 
 static char text[TEXT_MAX];
@@ -90,8 +93,9 @@ static struct pfl_tls_conf *no_tls;
 
 static int open_world(struct world *w, bool has_relay, uint64_t fresh_ms)
 {
-    static const struct pfl_host_spec spec = {
+    static const struct pfl_host_spec nobody = {
         .kind = PFL_HOST_UNIX, .name = "one", .address = "/nonexistent/s", .text = "unix:/none"};
+    static struct pfl_host_spec spec;
     struct pfl_web_conf conf = {
         .conn = {.loop = &w->loop, .tls = &no_tls, .handshake_timeout_ms = 2000},
         .timeout_ms = 2000,
@@ -108,8 +112,15 @@ static int open_world(struct world *w, bool has_relay, uint64_t fresh_ms)
     };
     int rc;
 
-    *w = (struct world){.closed = 0};
+    *w = (struct world){.has_fake = w->has_fake, .fake = w->fake};
     assert_int_equal(pfl_loop_init(&w->loop), 0);
+    spec = nobody;
+    if (w->has_fake) {
+        rc = fake_host_open(&w->fake, &w->loop);
+        if (rc != 0)
+            return rc;
+        (void)snprintf(spec.address, sizeof(spec.address), "%s", w->fake.address);
+    }
     if (has_relay) {
         conf.relay = (struct pfl_web_relay){"r:9910", ask, take, get_away, w};
         conf.inventory = make_inventory("web-1");
@@ -129,6 +140,8 @@ static void close_world(struct world *w)
     if (w->web != NULL)
         pfl_web_close(w->web);
     w->web = NULL;
+    if (w->has_fake)
+        fake_host_close(&w->fake);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&w->loop), 0);
     pfl_closer_wait();
@@ -224,7 +237,7 @@ static bool has(const char *page, const char *what)
 
 static void pages_are_behind_the_link(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
 
     (void)state;
     assert_int_equal(open_world(&w, true, 0), 0);
@@ -247,7 +260,7 @@ static void pages_are_behind_the_link(void **state)
 
 static void search_and_part_are_of_the_query(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
 
     (void)state;
     assert_int_equal(open_world(&w, true, 0), 0);
@@ -265,7 +278,7 @@ static void search_and_part_are_of_the_query(void **state)
 
 static void old_list_is_asked_for_and_a_lost_relay_is_said(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
 
     (void)state;
     assert_int_equal(open_world(&w, true, 1), 0);
@@ -286,7 +299,7 @@ static void old_list_is_asked_for_and_a_lost_relay_is_said(void **state)
 
 static void host_that_does_not_answer_says_why(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
 
     (void)state;
     assert_int_equal(open_world(&w, false, 0), 0);
@@ -304,7 +317,7 @@ static void host_that_does_not_answer_says_why(void **state)
 
 static void without_a_relay_there_are_no_traces(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
 
     (void)state;
     assert_int_equal(open_world(&w, false, 0), 0);
@@ -320,7 +333,7 @@ static void without_a_relay_there_are_no_traces(void **state)
 
 static void change_leads_back_with_its_result(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
 
     (void)state;
     assert_int_equal(open_world(&w, false, 0), 0);
@@ -351,7 +364,7 @@ static void change_leads_back_with_its_result(void **state)
 
 static void form_is_checked_and_starts_a_recording(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
 
     (void)state;
     assert_int_equal(open_world(&w, false, 0), 0);
@@ -382,23 +395,70 @@ static void form_is_checked_and_starts_a_recording(void **state)
     assert_true(has(change(&w, "/recording/remove", "id=1"), "HTTP/1.1 303 "));
     assert_true(has(visit(&w, "/recording?id=1"), "There is no such recording any more"));
     assert_true(has(visit(&w, "/recording/events?id=1"), "HTTP/1.1 404 "));
+    close_world(&w);
+}
+
+static void sessions_of_hosts_that_do_not_answer_are_said(void **state)
+{
+    struct world w = {.has_fake = false};
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
     assert_true(
         has(visit(&w, "/running"), "0 sessions of 0 hosts that answered; did not answer: 1"));
-    assert_true(has(visit(&w, "/record"), "name=\"change\""));
-    assert_true(has(change(&w, "/running/snapshot", "session="), "HTTP/1.1 400 "));
-    assert_true(has(change(&w, "/running/snapshot", "session=a"), "Location: /running?done=2\r\n"));
-    assert_true(has(visit(&w, "/running?done=2"), "No host that answered runs this session"));
+    assert_true(has(change(&w, "/running/session", "do=snapshot&session="), "HTTP/1.1 400 "));
+    assert_true(has(change(&w, "/running/session", "do=snapshot&session=a"),
+                    "Location: /running?done=1\r\n"));
+    assert_true(
+        has(visit(&w, "/running?done=1"), "No host that answered has this session any more"));
     w.web->questions = PFL_WEB_MAX_QUESTIONS;
-    assert_true(has(change(&w, "/running/snapshot", "session=a"), "Location: /running?done=3\r\n"));
-    assert_true(has(visit(&w, "/running?done=3"), "Too many questions to hosts are under way"));
+    assert_true(has(change(&w, "/running/session", "do=snapshot&session=a"),
+                    "Location: /running?done=2\r\n"));
+    assert_true(has(visit(&w, "/running?done=2"), "Too many questions to hosts are under way"));
     w.web->questions = 0;
+    assert_true(has(change(&w, "/running/session", "do=forget&session=a"), "HTTP/1.1 400 "));
+    close_world(&w);
+}
+
+static void session_that_was_left_is_stopped_read_and_discarded(void **state)
+{
+    struct world w = {.has_fake = true, .fake = {.has_flight = true, .packets = 3}};
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
+    assert_true(has(visit(&w, "/running"), "aria-label=\"Stop…: flight\""));
+    assert_true(has(change(&w, "/running/session", "do=stop&session=flight"),
+                    "<h1>Stop flight on 1 host?</h1>"));
+    assert_true(has(text, "perfleet stop flight --host unix:/none<"));
+    assert_false(w.fake.is_flight_over);
+    assert_true(has(change(&w, "/running/session", "do=stop&sure=1&session=flight"), "done=1"));
+    assert_true(has(visit(&w, "/running?done=1"), "flight was stopped on 1 host."));
+    assert_true(w.fake.is_flight_over);
+    assert_false(has(text, "aria-label=\"Stop…: flight\""));
+    assert_true(has(change(&w, "/running/session", "do=read&session=flight"), "/recording?id=1"));
+    while (!has(visit(&w, "/recording?id=1"), "data-over=\"1\""))
+        ;
+    assert_true(has(text, "perfleet read flight --keep --host unix:/none -o perfleet-"));
+    assert_false(w.fake.was_flight_freed);
+    assert_true(has(change(&w, "/running/session", "do=kill&session=flight"),
+                    "<h1>Discard flight on 1 host?</h1>"));
+    assert_true(has(text, "perfleet kill flight --host unix:/none<"));
+    assert_true(has(change(&w, "/running/session", "do=kill&sure=1&session=flight"), "done=2"));
+    assert_true(has(visit(&w, "/running?done=2"), "flight was discarded on 1 host."));
+    assert_true(w.fake.was_flight_freed);
+    w.fake.is_flight_held = true;
+    assert_true(has(change(&w, "/running/session", "do=kill&sure=1&session=flight"), "done=3"));
+    assert_true(
+        has(visit(&w, "/running?done=3"), "flight was discarded on 0 of 1 hosts. one: no "));
     close_world(&w);
 }
 
 /* The part of recordings waits for its last watch, and the pages for both. */
 static void pages_end_while_a_browser_watches_a_recording(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
     int fd;
 
     (void)state;
@@ -415,7 +475,7 @@ static void pages_end_while_a_browser_watches_a_recording(void **state)
 
 static void the_fleets_page_asks_hosts_in_turn(void **state)
 {
-    struct world w;
+    struct world w = {.has_fake = false};
 
     (void)state;
     assert_int_equal(open_world(&w, false, 0), 0);
@@ -443,7 +503,7 @@ static void every_allocation_may_fail(void **state)
 
     (void)state;
     for (uint64_t n = 1; has_failed; n++) {
-        struct world w;
+        struct world w = {.has_fake = n % 3 == 0, .fake = {.has_flight = true}};
         int rc;
 
         pfl_mem_fail_at(n);
@@ -460,7 +520,9 @@ static void every_allocation_may_fail(void **state)
             (void)change(&w, "/record", RECORD "select=*&do=start");
             (void)visit(&w, "/recording?id=1");
             (void)visit(&w, "/running");
-            (void)change(&w, "/running/snapshot", "session=a");
+            (void)change(&w, "/running/session", "do=snapshot&session=a");
+            (void)change(&w, "/running/session", "do=stop&sure=1&session=flight");
+            (void)change(&w, "/running/session", "do=kill&session=flight");
         }
         pfl_mem_stats_get(&stats);
         has_failed = stats.allocations >= n;
@@ -479,6 +541,8 @@ int main(void)
         cmocka_unit_test(without_a_relay_there_are_no_traces),
         cmocka_unit_test(change_leads_back_with_its_result),
         cmocka_unit_test(form_is_checked_and_starts_a_recording),
+        cmocka_unit_test(sessions_of_hosts_that_do_not_answer_are_said),
+        cmocka_unit_test(session_that_was_left_is_stopped_read_and_discarded),
         cmocka_unit_test(pages_end_while_a_browser_watches_a_recording),
         cmocka_unit_test(the_fleets_page_asks_hosts_in_turn),
         cmocka_unit_test(every_allocation_may_fail),

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "consumer/web/record/running_page.h"
+#include "consumer/web/running/running_page.h"
 #include "perfetto/service_state.pb-c.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/web/page_text.h"
@@ -50,6 +50,22 @@ static struct pfl_span make_state(const char *const (*sessions)[2], size_t len)
     return pfl_span_of(bytes, protobuf_c_message_pack(&state.base, bytes));
 }
 
+/* A session without a name that was left under a key. */
+static struct pfl_span make_keyed(const char *key, size_t len)
+{
+    session_t one = PERFETTO__PROTOS__TRACING_SERVICE_STATE__TRACING_SESSION__INIT;
+    session_t *pointers[] = {&one};
+    state_t state = PERFETTO__PROTOS__TRACING_SERVICE_STATE__INIT;
+
+    one.state = (char *)(uintptr_t) "CLONED_READ_ONLY";
+    one.has_perfleet_detach_key = 1;
+    one.perfleet_detach_key.data = (uint8_t *)(uintptr_t)key;
+    one.perfleet_detach_key.len = len;
+    state.n_tracing_sessions = 1;
+    state.tracing_sessions = pointers;
+    return pfl_span_of(bytes, protobuf_c_message_pack(&state.base, bytes));
+}
+
 static const char *const of_web1[][2] = {
     {"flight", "STARTED"}, {NULL, "STARTED"}, {EVIL, "STARTED"}};
 static const char *const of_web2[][2] = {{"flight", "STARTED"}, {"over", "DISABLED"}};
@@ -73,21 +89,53 @@ static void sessions_of_one_name_are_one_row(void **state)
     assert_int_equal(rows.rows[0].hosts_len, 2);
     assert_int_equal(rows.rows[0].ring_bytes, 2 * 1032 * 1024);
     assert_int_equal(rows.rows[0].since_s, NOW_S - 60);
-    assert_true(rows.rows[0].can_be_copied);
-    assert_false(rows.rows[1].can_be_copied); /* it has no name */
-    assert_false(rows.rows[3].can_be_copied); /* it does not run */
+    assert_true(rows.rows[0].is_running);
+    assert_string_equal(rows.rows[0].key, "flight");
+    assert_string_equal(rows.rows[1].key, ""); /* it has no name */
+    assert_string_equal(rows.rows[3].key, "over");
+    assert_false(rows.rows[3].is_running);
     assert_int_equal(pfl_running_rows_add(&rows, "bad", pfl_span_of("\x0a\xff", 2)), PFL_EPARSE);
 }
 
-static void session_is_found_by_name_while_it_runs(void **state)
+static void session_is_found_by_the_key_under_which_it_was_left(void **state)
 {
     struct pfl_span all = make_state(of_web2, 2);
 
     (void)state;
-    assert_true(pfl_running_rows_has(all, "flight"));
-    assert_false(pfl_running_rows_has(all, "over"));
-    assert_false(pfl_running_rows_has(all, "fligh"));
-    assert_false(pfl_running_rows_has(pfl_span_of("\x0a\xff", 2), "flight"));
+    assert_true(pfl_running_rows_has_key(all, "flight"));
+    assert_true(pfl_running_rows_has_key(all, "over"));
+    assert_false(pfl_running_rows_has_key(all, "fligh"));
+    assert_false(pfl_running_rows_has_key(all, ""));
+    assert_false(pfl_running_rows_has_key(pfl_span_of("\x0a\xff", 2), "flight"));
+    all = make_keyed("a.copied", 8);
+    assert_true(pfl_running_rows_has_key(all, "a.copied"));
+    assert_false(pfl_running_rows_has_key(all, ""));
+    memset(&rows, 0, sizeof(rows));
+    assert_int_equal(pfl_running_rows_add(&rows, "h", all), 0);
+    assert_int_equal(pfl_running_rows_add(&rows, "i", all), 0);
+    assert_int_equal(rows.len, 1);
+    assert_string_equal(rows.rows[0].name, "");
+    assert_string_equal(rows.rows[0].key, "a.copied");
+}
+
+/* A command could not name it either. */
+static void key_that_is_no_word_has_no_actions(void **state)
+{
+    static const char *const bad[] = {"", "a b", "a\0b", "\x80", "\x7f"};
+    static const size_t lens[] = {0, 3, 3, 1, 1};
+    static char longest[PFL_RUNNING_ROWS_NAME_BYTES];
+
+    (void)state;
+    memset(longest, 'a', sizeof(longest));
+    for (size_t i = 0; i < 6; i++) {
+        memset(&rows, 0, sizeof(rows));
+        assert_int_equal(pfl_running_rows_add(&rows, "h",
+                                              i < 5 ? make_keyed(bad[i], lens[i])
+                                                    : make_keyed(longest, sizeof(longest))),
+                         0);
+        assert_int_equal(rows.len, 1);
+        assert_string_equal(rows.rows[0].key, "");
+    }
 }
 
 static void rows_and_names_have_limits(void **state)
@@ -128,7 +176,7 @@ static int write_page(const struct pfl_running_page *page, struct pfl_html *h)
     return h->rc;
 }
 
-static void page_has_a_row_each_and_a_button_for_what_can_be_copied(void **state)
+static void page_has_a_row_each_and_buttons_for_what_can_be_done(void **state)
 {
     struct pfl_running_page page = {
         .rows = &rows, .asked = 3, .answered = 2, .all = 4, .now_s = NOW_S};
@@ -139,10 +187,32 @@ static void page_has_a_row_each_and_a_button_for_what_can_be_copied(void **state
     rows.left_out = 1;
     assert_int_equal(write_page(&page, &h), 0);
     page_text_check(page_text_take_main(&h), "sessions");
+    assert_int_equal(pfl_running_rows_add(&rows, "web1", make_keyed("flight.copied", 13)), 0);
+    assert_int_equal(write_page(&page, &h), 0);
+    page_text_check(page_text_take_main(&h), "with a copy");
     memset(&rows, 0, sizeof(rows));
     page.asked = page.answered = page.all = 2;
     assert_int_equal(write_page(&page, &h), 0);
     page_text_check(page_text_take_main(&h), "none");
+}
+
+static void what_takes_data_away_asks_first(void **state)
+{
+    struct pfl_layout layout = page_text_layout("Running");
+    struct pfl_running_confirm confirm = {PFL_RUNNING_STOP, EVIL, 2};
+    struct pfl_html h;
+
+    (void)state;
+    pfl_html_init(&h, PAGE_TEXT_MAX);
+    pfl_running_page_write_confirm(&confirm, &layout, &h);
+    page_text_check(page_text_take_main(&h), "stop");
+    confirm = (struct pfl_running_confirm){PFL_RUNNING_DISCARD, "flight", 1};
+    pfl_html_init(&h, PAGE_TEXT_MAX);
+    pfl_running_page_write_confirm(&confirm, &layout, &h);
+    page_text_check(page_text_take_main(&h), "discard");
+    assert_int_equal(pfl_running_page_parse_action("kill"), PFL_RUNNING_DISCARD);
+    assert_int_equal(pfl_running_page_parse_action(""), PFL_RUNNING_NONE);
+    assert_int_equal(pfl_running_page_parse_action("rm"), PFL_RUNNING_NONE);
 }
 
 static int fill_and_write(void *arg)
@@ -169,9 +239,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sessions_of_one_name_are_one_row),
-        cmocka_unit_test(session_is_found_by_name_while_it_runs),
+        cmocka_unit_test(session_is_found_by_the_key_under_which_it_was_left),
+        cmocka_unit_test(key_that_is_no_word_has_no_actions),
         cmocka_unit_test(rows_and_names_have_limits),
-        cmocka_unit_test(page_has_a_row_each_and_a_button_for_what_can_be_copied),
+        cmocka_unit_test(page_has_a_row_each_and_buttons_for_what_can_be_done),
+        cmocka_unit_test(what_takes_data_away_asks_first),
         cmocka_unit_test(every_allocation_may_fail),
     };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sessions of many hosts' services; sessions of one name are one row. Pure. */
-#ifndef PFL_CONSUMER_WEB_RECORD_RUNNING_ROWS_H
-#define PFL_CONSUMER_WEB_RECORD_RUNNING_ROWS_H
+#ifndef PFL_CONSUMER_WEB_RUNNING_RUNNING_ROWS_H
+#define PFL_CONSUMER_WEB_RUNNING_RUNNING_ROWS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,17 +10,18 @@
 #include "base/err.h"
 
 #define PFL_RUNNING_ROWS_MAX        200u
-#define PFL_RUNNING_ROWS_NAME_BYTES 128u /* as a session's name may have */
+#define PFL_RUNNING_ROWS_NAME_BYTES 128u /* as a session's name and key may have */
 
 struct pfl_running_row {
     char name[PFL_RUNNING_ROWS_NAME_BYTES]; /* "": it has none, and is one host's */
+    char key[PFL_RUNNING_ROWS_NAME_BYTES];  /* under which it may have been left; "": none */
     char state[32];                         /* as the first host says it */
     char hosts[256];                        /* names of the first ones */
     size_t hosts_len;
     int64_t since_s;     /* UNIX time, of the oldest; 0: not known */
     int32_t user;        /* who made it there, on the first host */
     uint64_t ring_bytes; /* of all hosts */
-    bool can_be_copied;  /* it has a name, and runs */
+    bool is_running;     /* somewhere */
 };
 
 struct pfl_running_rows {
@@ -32,8 +33,8 @@ struct pfl_running_rows {
 /* Adds the sessions of a serialized TracingServiceState. PFL_EPARSE, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_running_rows_add(struct pfl_running_rows *self, const char *host,
                                       struct pfl_span state);
-/* Does this state have a running session of that name? False, too, if it is malformed or without
- * memory. */
-bool pfl_running_rows_has(struct pfl_span state, const char *name);
+/* Does this state have a session that may have been left under this key? False, too, if it is
+ * malformed or without memory. */
+bool pfl_running_rows_has_key(struct pfl_span state, const char *key);
 
 #endif

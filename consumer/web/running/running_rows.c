@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sessions by name: see running_rows.h. Copies that are being read have no name, and are rows of
- * their own, as sessions of single recordings are. Failures: malformed bytes, no memory. Limits:
- * those of the header.
+ * their own, as sessions of single recordings are; copies that an alarm made have a key. Failures:
+ * malformed bytes, no memory. Limits: those of the header.
  */
-#include "consumer/web/record/running_rows.h"
+#include "consumer/web/running/running_rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,24 +20,48 @@ static const char *name_of(const session_t *s)
     return s->unique_session_name != NULL ? s->unique_session_name : "";
 }
 
+/* As the commands take one: printable, without space. What has a name is left under it, unless the
+ * service says otherwise. */
+static bool is_key(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] <= ' ' || text[i] >= 0x7f)
+            return false;
+    return len != 0 && len < PFL_RUNNING_ROWS_NAME_BYTES;
+}
+
+static void copy_key(const session_t *s, char ret_key[PFL_RUNNING_ROWS_NAME_BYTES])
+{
+    const char *key =
+        s->has_perfleet_detach_key ? (const char *)s->perfleet_detach_key.data : name_of(s);
+    size_t len = s->has_perfleet_detach_key ? s->perfleet_detach_key.len : strlen(key);
+
+    ret_key[0] = '\0';
+    if (is_key(key, len))
+        (void)snprintf(ret_key, PFL_RUNNING_ROWS_NAME_BYTES, "%.*s", (int)len, key);
+}
+
 static bool is_running(const session_t *s)
 {
     return s->state != NULL && strcmp(s->state, "STARTED") == 0;
 }
 
-/* Of that name, or a new one; NULL: there is no room, or the name is too long. */
+/* Of that name and key, or a new one; NULL: there is no room, or the name is too long. */
 static struct pfl_running_row *find_row(struct pfl_running_rows *r, const session_t *s)
 {
+    char key[PFL_RUNNING_ROWS_NAME_BYTES];
     struct pfl_running_row *row;
 
-    for (size_t i = 0; name_of(s)[0] != '\0' && i < r->len; i++)
-        if (strcmp(r->rows[i].name, name_of(s)) == 0)
+    copy_key(s, key);
+    for (size_t i = 0; (name_of(s)[0] != '\0' || key[0] != '\0') && i < r->len; i++)
+        if (strcmp(r->rows[i].name, name_of(s)) == 0 && strcmp(r->rows[i].key, key) == 0)
             return &r->rows[i];
     if (r->len == PFL_RUNNING_ROWS_MAX || strlen(name_of(s)) >= PFL_RUNNING_ROWS_NAME_BYTES)
         return NULL;
     row = &r->rows[r->len++];
     *row = (struct pfl_running_row){.user = s->consumer_uid};
     (void)snprintf(row->name, sizeof(row->name), "%s", name_of(s));
+    (void)snprintf(row->key, sizeof(row->key), "%s", key);
     (void)snprintf(row->state, sizeof(row->state), "%s", s->state != NULL ? s->state : "");
     return row;
 }
@@ -65,7 +89,7 @@ static void add_session(struct pfl_running_rows *r, const char *host, const sess
     add_host(row, host);
     if (since_s > 0 && (row->since_s == 0 || since_s < row->since_s))
         row->since_s = since_s;
-    row->can_be_copied |= row->name[0] != '\0' && is_running(s);
+    row->is_running |= is_running(s);
     for (size_t i = 0; i < s->n_buffer_size_kb; i++)
         row->ring_bytes += (uint64_t)s->buffer_size_kb[i] * 1024;
 }
@@ -86,8 +110,9 @@ int pfl_running_rows_add(struct pfl_running_rows *self, const char *host, struct
     return 0;
 }
 
-bool pfl_running_rows_has(struct pfl_span state, const char *name)
+bool pfl_running_rows_has_key(struct pfl_span state, const char *key)
 {
+    char other[PFL_RUNNING_ROWS_NAME_BYTES];
     ProtobufCMessage *message;
     const state_t *s;
     bool is_there = false;
@@ -96,9 +121,10 @@ bool pfl_running_rows_has(struct pfl_span state, const char *name)
         0)
         return false;
     s = (const state_t *)message;
-    for (size_t i = 0; i < s->n_tracing_sessions; i++)
-        is_there |= is_running(s->tracing_sessions[i]) &&
-                    strcmp(name_of(s->tracing_sessions[i]), name) == 0;
+    for (size_t i = 0; i < s->n_tracing_sessions; i++) {
+        copy_key(s->tracing_sessions[i], other);
+        is_there |= other[0] != '\0' && strcmp(other, key) == 0;
+    }
     pfl_proto_free(message);
     return is_there;
 }

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Running page: see running_page.h. A row for each session name, with the hosts that have it,
+ * and a form whose buttons say what can be done with it. What takes data away asks first.
+ */
+#include "consumer/web/running/running_page.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void begin_cell(struct pfl_html *h, const char *label, bool is_number)
+{
+    pfl_html_open(h, "td");
+    if (is_number)
+        pfl_html_attr(h, "class", "n");
+    pfl_html_attr(h, "data-label", label);
+}
+
+static void add_hosts(const struct pfl_running_row *row, struct pfl_html *h)
+{
+    begin_cell(h, "Hosts", false);
+    pfl_html_textf(h, "%zu: %s", row->hosts_len, row->hosts);
+    pfl_html_close(h);
+}
+
+static void add_button(struct pfl_html *h, const char *action, const char *text, const char *name)
+{
+    pfl_html_open(h, "button");
+    pfl_html_attr(h, "type", "submit");
+    pfl_html_attr(h, "name", "do");
+    pfl_html_attr(h, "value", action);
+    pfl_html_attrf(h, "aria-label", "%s: %s", text, name);
+    pfl_html_text(h, text);
+    pfl_html_close(h);
+}
+
+/* A form with buttons for one session. */
+static void begin_form(struct pfl_html *h, const struct pfl_layout *layout, const char *session)
+{
+    pfl_layout_form(layout, h, "/running/session");
+    pfl_layout_add_hidden(h, "session", session);
+}
+
+/* What has only a key cannot be copied, so reading takes it. */
+static const char *name_read(const struct pfl_running_row *row)
+{
+    if (row->name[0] == '\0')
+        return "Read and discard";
+    return row->is_running ? "Stop and read" : "Read";
+}
+
+static void add_actions(const struct pfl_running_row *row, const struct pfl_layout *layout,
+                        struct pfl_html *h)
+{
+    bool can_be_copied = row->name[0] != '\0' && row->is_running;
+
+    begin_cell(h, "Actions", false);
+    pfl_html_open(h, "div");
+    pfl_html_attr(h, "class", "deeds");
+    if (can_be_copied) {
+        begin_form(h, layout, row->name);
+        add_button(h, "snapshot", "Snapshot now", row->name);
+        pfl_html_close(h);
+    }
+    if (row->key[0] != '\0') {
+        begin_form(h, layout, row->key);
+        if (row->is_running)
+            add_button(h, "stop", "Stop…", row->key);
+        add_button(h, "read", name_read(row), row->key);
+        add_button(h, "kill", "Discard…", row->key);
+        pfl_html_close(h);
+    }
+    if (!can_be_copied && row->key[0] == '\0')
+        pfl_html_text(h, "–");
+    pfl_html_close(h);
+    pfl_html_close(h);
+}
+
+/* What it is called: its name, or else the key under which it was left. */
+static const char *title_of(const struct pfl_running_row *row)
+{
+    if (row->name[0] != '\0')
+        return row->name;
+    return row->key[0] != '\0' ? row->key : "(no name)";
+}
+
+static void add_row(const struct pfl_running_row *row, int64_t now_s,
+                    const struct pfl_layout *layout, struct pfl_html *h)
+{
+    char text[32] = "–";
+
+    pfl_html_open(h, "tr");
+    pfl_html_open(h, "th");
+    pfl_html_attr(h, "scope", "row");
+    pfl_html_text(h, title_of(row));
+    pfl_html_close(h);
+    begin_cell(h, "State", false);
+    pfl_html_text(h, row->state);
+    pfl_html_close(h);
+    add_hosts(row, h);
+    begin_cell(h, "Since", false);
+    pfl_html_text(h, row->since_s != 0
+                         ? pfl_layout_age((double)(now_s - row->since_s), text, sizeof(text))
+                         : text);
+    pfl_html_close(h);
+    begin_cell(h, "Buffers", true);
+    pfl_html_text(h, pfl_layout_bytes(row->ring_bytes, text, sizeof(text)));
+    pfl_html_close(h);
+    begin_cell(h, "User", true);
+    pfl_html_textf(h, "%" PRId32, row->user);
+    pfl_html_close(h);
+    add_actions(row, layout, h);
+    pfl_html_close(h);
+}
+
+static void add_table(const struct pfl_running_page *p, const struct pfl_layout *layout,
+                      struct pfl_html *h)
+{
+    static const char *const columns[] = {"Session",  "State", "Hosts",   "Since",
+                                          "#Buffers", "#User", "Actions", NULL};
+
+    pfl_layout_begin_table(h, "Sessions", columns);
+    for (size_t i = 0; i < p->rows->len; i++)
+        add_row(&p->rows->rows[i], p->now_s, layout, h);
+    pfl_layout_end_table(h);
+}
+
+void pfl_running_page_write(const struct pfl_running_page *page, const struct pfl_layout *layout,
+                            struct pfl_html *h)
+{
+    pfl_layout_begin(layout, h);
+    pfl_html_leaf(h, "h1", "Running");
+    pfl_html_open(h, "p");
+    pfl_html_attr(h, "class", "count");
+    pfl_html_textf(h, "%zu sessions of %zu hosts that answered", page->rows->len, page->answered);
+    if (page->asked != page->answered)
+        pfl_html_textf(h, "; did not answer: %zu", page->asked - page->answered);
+    if (page->all > page->asked)
+        pfl_html_textf(h, "; not asked: %zu", page->all - page->asked);
+    if (page->rows->left_out != 0)
+        pfl_html_textf(h, "; further sessions: %zu", page->rows->left_out);
+    pfl_html_text(h, ". A session with a name that runs is a flight recorder: a snapshot copies "
+                     "what its hosts have now, and it continues. A session that was left running "
+                     "can be stopped, read and discarded, unless a program is attached to it.");
+    pfl_html_close(h);
+    if (page->rows->len != 0)
+        add_table(page, layout, h);
+    pfl_layout_end(layout, h);
+}
+
+/* ---- the question ---- */
+
+static const struct {
+    const char *name; /* of the form and the command */
+    const char *question;
+    const char *text;
+} actions[] = {
+    [PFL_RUNNING_NONE] = {"", "", ""},
+    [PFL_RUNNING_SNAPSHOT] = {"snapshot", "", ""},
+    [PFL_RUNNING_READ] = {"read", "", ""},
+    [PFL_RUNNING_STOP] = {"stop", "Stop",
+                          "It records no more. Its data stays on the hosts until it is read and "
+                          "discarded."},
+    [PFL_RUNNING_DISCARD] = {"kill", "Discard",
+                             "It ends, and what the hosts have of it is gone: nobody can read it "
+                             "any more."},
+};
+
+enum pfl_running_action pfl_running_page_parse_action(const char *name)
+{
+    for (size_t i = 1; i < sizeof(actions) / sizeof(actions[0]); i++)
+        if (strcmp(name, actions[i].name) == 0)
+            return (enum pfl_running_action)i;
+    return PFL_RUNNING_NONE;
+}
+
+const char *pfl_running_page_name_action(enum pfl_running_action action)
+{
+    return actions[action].name;
+}
+
+void pfl_running_page_write_confirm(const struct pfl_running_confirm *confirm,
+                                    const struct pfl_layout *layout, struct pfl_html *h)
+{
+    pfl_layout_begin(layout, h);
+    pfl_html_open(h, "h1");
+    pfl_html_textf(h, "%s %s on %zu %s?", actions[confirm->action].question, confirm->session,
+                   confirm->hosts_len, confirm->hosts_len == 1 ? "host" : "hosts");
+    pfl_html_close(h);
+    pfl_html_leaf(h, "p", actions[confirm->action].text);
+    pfl_layout_form(layout, h, "/running/session");
+    pfl_layout_add_hidden(h, "session", confirm->session);
+    pfl_layout_add_hidden(h, "do", actions[confirm->action].name);
+    pfl_layout_add_hidden(h, "sure", "1");
+    pfl_layout_add_submit(h, actions[confirm->action].question);
+    pfl_html_open(h, "a");
+    pfl_html_href_page(h, "/running");
+    pfl_html_text(h, "Back");
+    pfl_html_close(h);
+    pfl_html_close(h);
+    pfl_layout_end(layout, h);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Running page: see running_visit.h.
+ *
+ *     GET --relay--> hosts asked --> the sessions
+ *
+ * Failures: hosts that do not answer are counted. Ownership: the visit owns its question to hosts.
+ * Limits: PFL_RUNNING_VISIT_MAX_HOSTS are asked.
+ */
+#include "consumer/web/running/running_visit.h"
+
+#include <time.h>
+
+#include "base/mem.h"
+#include "consumer/host/host_state.h"
+#include "consumer/web/frame/host_question.h"
+#include "consumer/web/frame/web_answer.h"
+#include "consumer/web/running/running_page.h"
+
+struct running_visit {
+    struct pfl_web_visit base;
+    struct pfl_host_question question;
+    struct pfl_running_rows rows;
+};
+
+static struct running_visit *visit_of(struct pfl_web_visit *base)
+{
+    return PFL_CONTAINER_OF(base, struct running_visit, base);
+}
+
+/* ---- the page ---- */
+
+/* How many have answered. */
+static size_t take_rows(struct running_visit *v)
+{
+    size_t answered = 0;
+
+    for (size_t i = 0; i < pfl_host_question_get_len(&v->question); i++) {
+        struct pfl_host_state state = pfl_host_state_get(v->question.fan_out, i);
+        const struct pfl_host_spec *spec = pfl_fan_out_get_host(v->question.fan_out, i)->spec;
+
+        answered += state.why[0] == '\0' &&
+                    pfl_running_rows_add(&v->rows, spec->name[0] != '\0' ? spec->name : spec->text,
+                                         state.state) == 0;
+    }
+    return answered;
+}
+
+static void write_page(struct pfl_web_visit *base, struct pfl_html *h)
+{
+    struct running_visit *v = visit_of(base);
+    const struct pfl_web_conf *conf = pfl_web_get_conf(base->web);
+    struct pfl_layout layout = pfl_web_lay_out(base->web, "Running", "/running", base->notice);
+    struct pfl_command_line command;
+    struct pfl_running_page page = {.rows = &v->rows,
+                                    .asked = pfl_host_question_get_len(&v->question),
+                                    .answered = take_rows(v),
+                                    .all = pfl_host_rows_get_len(pfl_web_get_hosts(base->web)),
+                                    .now_s = (int64_t)time(NULL)};
+
+    pfl_command_line_begin(&command, "ps");
+    pfl_command_line_quoted(&command, conf->options);
+    pfl_command_line_quoted(&command, conf->targets);
+    layout.command = &command;
+    pfl_running_page_write(&page, &layout, h);
+}
+
+static void answer(struct pfl_web_visit *base)
+{
+    pfl_host_question_take(&visit_of(base)->question);
+    pfl_web_visit_write_page(base, write_page);
+}
+
+/* ---- the question ---- */
+
+static void on_relay(struct pfl_web_visit *base)
+{
+    struct running_visit *v = visit_of(base);
+
+    pfl_host_question_open_all(&v->question, base, PFL_RUNNING_VISIT_MAX_HOSTS, answer);
+    if (v->question.is_open)
+        pfl_web_visit_set_timer(base,
+                                pfl_web_get_conf(base->web)->timeout_ms + PFL_WEB_PATIENCE_MS);
+    else
+        answer(base);
+}
+
+static void abort_visit(struct pfl_web_visit *base)
+{
+    pfl_host_question_abort(&visit_of(base)->question);
+}
+
+static void free_visit(struct pfl_web_visit *base)
+{
+    struct running_visit *v = visit_of(base);
+
+    pfl_host_question_fini(&v->question);
+    pfl_mem_free(v);
+}
+
+void pfl_running_visit_open(struct pfl_web *web, struct pfl_http_exchange *exchange,
+                            const struct pfl_web_request *request)
+{
+    static const struct pfl_web_visit_ops ops = {
+        .on_relay = on_relay, .answer = answer, .abort = abort_visit, .on_over = free_visit};
+    struct running_visit *v = pfl_mem_zalloc(sizeof(*v));
+
+    if (v == NULL) {
+        pfl_web_refuse(web, exchange, 503, "Out of memory.");
+        return;
+    }
+    pfl_web_visit_init(&v->base, web, exchange, request, &ops);
+    pfl_web_visit_wait_for_relay(&v->base);
+}

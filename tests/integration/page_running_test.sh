@@ -1,0 +1,67 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC1091,SC2153,SC2154
+# perfleet ui, Running: a browser copies, stops, reads and discards the hosts' sessions, as the commands do; who may not.
+. "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/axe.sh"
+P=$BIN/perfleet
+
+make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+pki operator guest
+cat >"$WORK/policy.pbtx" <<END
+rule { name: "me" operator: "me" host: "*" }
+rule { name: "guests" operator: "guest" host: "*" role: "guests" }
+role { name: "guests" method: "Query*" }
+END
+MEETING=(--policy "$WORK/policy.pbtx")
+start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
+mkdir -m 700 "$WORK/shots" "$WORK/traces"
+
+start_host() { # start_host NAME ROLE
+    mkdir -p "$WORK/$1"
+    use_service "$1"
+    start "$1" "$BIN/perfleetd"
+    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
+    start "example-$1" "$BIN/perfleet-example" --rate 1000
+    wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --label "role=$2"
+}
+start_host web1 web || { check "the first host is there" false; finish; }
+start_host db1 db || { check "and the second" false; finish; }
+check "both hosts are at the relay" wait_for 30 says '2 of the 2 hosts|web1.*up' fleet hosts
+
+printf 'buffers { size_kb: 1024 fill_policy: RING_BUFFER }\ndata_sources { config { name: "%s" } }\n' "$EXAMPLE_SOURCE" \
+    >"$WORK/flight.pbtx"
+check "a flight recorder runs on both" fleet start flight -c "$WORK/flight.pbtx" --select '*'
+check "and another, whose name is a script, on one" fleet start '<script>alert(1)</script>' -c "$WORK/flight.pbtx" --host db1
+
+start_pages() { # start_pages NAME OPERATOR [OPTIONS]: LINK
+    start "$1" env TMPDIR="$WORK/traces" "$P" ui --relay "$RELAY" --ca "$WORK/pki/ca.pem" \
+        --cert "$WORK/pki/operator-$2.pem" --key "$WORK/pki/operator-$2.key" --port 0 "${@:3}"
+    wait_for 20 grep -q '/enter?token=' "$WORK/$1.log" || return
+    LINK=$(grep -o 'http://127[^ ]*' "$WORK/$1.log")
+}
+if ! command -v chromium >/dev/null; then
+    skip "a browser sees what runs" "no chromium"
+    finish
+fi
+axe_find || { AXE=-; skip "axe-core judges the pages" "no npm, or axe-core cannot be installed"; }
+start_pages guest guest
+GUEST=$LINK
+start_pages ui me --ui-dir "$ROOT/tests/support/ui"
+check "pages of an operator who may do all are there, and of one who may only look" test -n "$LINK" -a "$LINK" != "$GUEST"
+start walk python3 -B "$ROOT/tests/support/page_running_walk.py" "$LINK" "$GUEST" "$WORK/shots" "$AXE" "${PFL_CHROMIUM_FLAGS[@]}"
+WALK=$STARTED
+wait "$WALK"
+rc=$?
+tap_claims cat "$WORK/walk.log"
+check "the walk holds" test $rc -eq 0
+[ -z "${PFL_SHOTS:-}" ] || cp "$WORK/shots"/*.png "$PFL_SHOTS/"
+
+# ---- beside the pages
+check "the trace that was read has both hosts" $CHECK "$WORK/shots/read.pftrace" --machines 2 --min-packets 100
+check "what the page discarded is not on the hosts any more" eval '! fleet ps --select "*" | grep -q flight'
+check "what it did not is" says 'script.*STARTED|STARTED.*script' fleet ps --host db1
+check "the command that the page showed discards the other" \
+    eval '(cd "$WORK" && PATH=$BIN:$PATH bash -c "$(cat "$WORK/shots/command")")'
+check "which is not there any more either" eval '! fleet ps --host db1 | grep -q script'
+finish
