@@ -4,7 +4,8 @@
  *
  *     no descriptors but the standard ones -> no new privileges -> namespaces of its own, without
  *     network -> no capabilities -> it dies with its parent -> Landlock -> list of system calls ->
- *     bounds (address space, CPU time, no files, no core, few descriptors and threads) -> execve
+ *     bounds (address space, CPU time, no files, no core, few descriptors and threads) -> the one
+ *     execve that the list allows
  *
  * Namespaces are taken if the kernel gives them: without them Landlock and the list keep the
  * network away. Failures: what is missing is fatal with REQUIRE only; a program that cannot be
@@ -24,7 +25,7 @@
 #include "base/sandbox/syscalls.h"
 
 #define DESCRIPTORS_MAX 64u
-#define THREADS_MAX     16u /* root's are not bounded: of others the kernel counts them */
+#define THREADS_MAX     16u /* of users other than root: the kernel counts them */
 
 extern char **environ;
 
@@ -78,7 +79,7 @@ static bool is_fatal(const struct pfl_guest_conf *conf, int rc)
     return rc != 0 && (rc != PFL_ESTATE || conf->mode == PFL_SANDBOX_REQUIRE);
 }
 
-static int confine(const struct pfl_guest_conf *conf)
+static int confine(const struct pfl_guest_conf *conf, struct pfl_syscalls_key *ret_key)
 {
     bool has_nice;
     int rc;
@@ -92,12 +93,13 @@ static int confine(const struct pfl_guest_conf *conf)
         return rc;
     rc = pfl_landlock_enter_guest(conf->program);
     if (!is_fatal(conf, rc))
-        rc = pfl_syscalls_enter_guest();
+        rc = pfl_syscalls_enter_guest(ret_key);
     return is_fatal(conf, rc) ? rc : 0;
 }
 
 int pfl_guest_run(const struct pfl_guest_conf *conf, char *const *argv)
 {
+    struct pfl_syscalls_key key = {{0}};
     int rc = 0;
 
     /* What our parent left open: Landlock does not hold for that. */
@@ -105,11 +107,10 @@ int pfl_guest_run(const struct pfl_guest_conf *conf, char *const *argv)
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return PFL_EIO;
     if (conf->mode != PFL_SANDBOX_OFF)
-        rc = confine(conf);
+        rc = confine(conf, &key);
     if (rc == 0)
         rc = bound_all(conf);
     if (rc != 0)
         return rc;
-    (void)execve(conf->program, argv, environ);
-    return PFL_EIO;
+    return pfl_syscalls_execute(conf->program, argv, environ, &key);
 }

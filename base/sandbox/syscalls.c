@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -130,8 +131,7 @@ static const struct rule keep_rules[] = {
     {"fcntl", 1, INT, F_OFD_SETLK}, {"fcntl", 1, INT, F_OFD_SETLKW}};
 
 /* A program that is executed, its loader, and an interpreter. Its limits it can only lower. */
-static const char *const guest_calls[] = {"execve",
-                                          "mmap",
+static const char *const guest_calls[] = {"mmap",
                                           "mprotect",
                                           "arch_prctl",
                                           "set_tid_address",
@@ -339,11 +339,25 @@ static int fill(scmp_filter_ctx ctx, const struct pfl_sandbox_conf *conf)
     return rc;
 }
 
-static int fill_guest(scmp_filter_ctx ctx)
+/* The kernel does not look at the arguments after the third. */
+static int add_one_execution(scmp_filter_ctx ctx, const struct pfl_syscalls_key *key)
+{
+    const struct scmp_arg_cmp known[] = {
+        SCMP_CMP(3, SCMP_CMP_EQ, key->words[0]),
+        SCMP_CMP(4, SCMP_CMP_EQ, key->words[1]),
+        SCMP_CMP(5, SCMP_CMP_EQ, key->words[2]),
+    };
+
+    return seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, SCMP_SYS(execve), COUNT(known), known);
+}
+
+static int fill_guest(scmp_filter_ctx ctx, const struct pfl_syscalls_key *key)
 {
     static const struct group guest = GROUP(guest);
     int rc = add_calls(ctx, SCMP_ACT_ALLOW, always, COUNT(always));
 
+    if (rc == 0)
+        rc = add_one_execution(ctx, key);
     if (rc == 0)
         rc = add_rules(ctx, with_arguments, COUNT(with_arguments));
     if (rc == 0)
@@ -361,7 +375,7 @@ bool pfl_syscalls_can_filter(void)
 }
 
 /* `conf` NULL: for a guest. */
-static int enter(const struct pfl_sandbox_conf *conf)
+static int enter(const struct pfl_sandbox_conf *conf, const struct pfl_syscalls_key *key)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     int rc;
@@ -374,7 +388,7 @@ static int enter(const struct pfl_sandbox_conf *conf)
     if (rc == 0) /* a tree, not a chain of comparisons */
         rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     if (rc == 0)
-        rc = conf != NULL ? fill(ctx, conf) : fill_guest(ctx);
+        rc = conf != NULL ? fill(ctx, conf) : fill_guest(ctx, key);
     if (rc == 0)
         rc = seccomp_load(ctx);
     seccomp_release(ctx);
@@ -385,10 +399,20 @@ static int enter(const struct pfl_sandbox_conf *conf)
 
 int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf)
 {
-    return enter(conf);
+    return enter(conf, NULL);
 }
 
-int pfl_syscalls_enter_guest(void)
+int pfl_syscalls_enter_guest(struct pfl_syscalls_key *ret_key)
 {
-    return enter(NULL);
+    if (getrandom(ret_key, sizeof(*ret_key), 0) != (ssize_t)sizeof(*ret_key))
+        return PFL_EIO;
+    return enter(NULL, ret_key);
+}
+
+int pfl_syscalls_execute(const char *program, char *const *argv, char *const *environment,
+                         const struct pfl_syscalls_key *key)
+{
+    (void)syscall(SYS_execve, program, argv, environment, key->words[0], key->words[1],
+                  key->words[2]);
+    return PFL_EIO;
 }

@@ -196,6 +196,7 @@ static void check_time(struct pfl_asking *a, uint64_t passed_ms)
     for (size_t i = 0; !a->is_paused && i < a->conf.jobs; i++) {
         struct pfl_trace_job *j = &a->jobs[i];
 
+        pfl_trace_job_check_threads(j);
         if (j->port == NULL || j->request_id != 0)
             continue; /* the collector has a time limit of its own */
         j->active_ms += passed_ms;

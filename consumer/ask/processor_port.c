@@ -12,10 +12,13 @@
 #include "consumer/ask/processor_port.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 
@@ -93,7 +96,7 @@ static void close_if_ended(struct pfl_processor_port *p)
         close_handles(p);
 }
 
-static void on_exit(uv_process_t *process, int64_t status, int number)
+static void on_process_exit(uv_process_t *process, int64_t status, int number)
 {
     struct pfl_processor_port *p = process->data;
 
@@ -217,6 +220,33 @@ bool pfl_processor_port_is_written(const struct pfl_processor_port *self)
     return self->writes == 0;
 }
 
+/* ---- its threads ---- */
+
+/* The number behind "Threads:"; 0: it is not known. */
+static unsigned long count_threads(int pid)
+{
+    char path[32];
+    char text[4096];
+    ssize_t len;
+    const char *at;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    len = read(fd, text, sizeof(text) - 1);
+    (void)close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    at = strstr(text, "\nThreads:");
+    return at != NULL ? strtoul(at + sizeof("\nThreads:") - 1, NULL, 10) : 0;
+}
+
+bool pfl_processor_port_has_too_many_threads(const struct pfl_processor_port *self)
+{
+    return !self->has_exited && count_threads(self->process.pid) > PFL_PROCESSOR_PORT_MAX_THREADS;
+}
+
 /* ---- the beginning ---- */
 
 static int spawn(struct pfl_processor_port *p, const struct pfl_processor_port_conf *conf)
@@ -229,7 +259,7 @@ static int spawn(struct pfl_processor_port *p, const struct pfl_processor_port_c
     const char *args[] = {conf->self, "confined",    modes[conf->mode], bytes,
                           seconds,    conf->program, "--stdiod",        NULL};
     uv_stdio_container_t stdio[PIPES];
-    uv_process_options_t options = {.exit_cb = on_exit,
+    uv_process_options_t options = {.exit_cb = on_process_exit,
                                     .file = conf->self,
                                     .args = (char **)(uintptr_t)args,
                                     .env = (char **)(uintptr_t)environment,

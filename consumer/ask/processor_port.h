@@ -13,6 +13,8 @@
 #include "base/sandbox/sandbox.h"
 
 #define PFL_PROCESSOR_PORT_WORDS_BYTES 512u
+/* Of root's process, whose threads the kernel does not count; others have fewer (guest.c). */
+#define PFL_PROCESSOR_PORT_MAX_THREADS 64u
 
 struct pfl_processor_port;
 
@@ -47,6 +49,8 @@ PFL_MUST_USE int pfl_processor_port_write(struct pfl_processor_port *self, struc
 bool pfl_processor_port_is_written(const struct pfl_processor_port *self);
 /* While paused the process is held back by its full pipe. */
 void pfl_processor_port_pause(struct pfl_processor_port *self, bool is_paused);
+/* Has it more than PFL_PROCESSOR_PORT_MAX_THREADS now? To be asked again and again. */
+bool pfl_processor_port_has_too_many_threads(const struct pfl_processor_port *self);
 /* Kills it; on_ended follows. Idempotent. */
 void pfl_processor_port_close(struct pfl_processor_port *self);
 

@@ -22,6 +22,7 @@
 #include "base/mem.h"
 
 #define CANNOT_RUN 126 /* see cmd_confined.c */
+#define CELL_BYTES 12u /* of a row, besides the name: the least width of a column */
 
 void pfl_trace_job_init(struct pfl_trace_job *self, const struct pfl_trace_job_conf *conf)
 {
@@ -47,6 +48,17 @@ void pfl_trace_job_pause(struct pfl_trace_job *self, bool is_paused)
         pfl_processor_port_pause(self->port, is_paused);
 }
 
+void pfl_trace_job_check_threads(struct pfl_trace_job *self)
+{
+    char why[PFL_TRACE_JOB_WHY_BYTES];
+
+    if (self->port == NULL || !pfl_processor_port_has_too_many_threads(self->port))
+        return;
+    (void)snprintf(why, sizeof(why), "its Trace Processor makes more than %u threads",
+                   PFL_PROCESSOR_PORT_MAX_THREADS);
+    pfl_trace_job_give_up(self, why);
+}
+
 static void give_up_for(struct pfl_trace_job *j, int rc)
 {
     pfl_trace_job_give_up(j, pfl_err_str(rc));
@@ -58,6 +70,9 @@ static int on_columns(void *user, const struct pfl_span *names, size_t len)
 {
     struct pfl_trace_job *j = user;
 
+    j->row_bytes = 0;
+    for (size_t i = 0; i < len; i++)
+        j->row_bytes += names[i].len + CELL_BYTES;
     return j->conf->on_columns(j->conf->user, names, len);
 }
 
@@ -67,6 +82,10 @@ static int on_row(void *user, const struct pfl_cell *cells, size_t len)
     const struct pfl_answer_row row = {
         .host = j->host, .start = j->start, .trace = j->trace->name, .cells = cells};
 
+    /* A row that is short in the reply may be long in the answer: with names, or in columns. */
+    if (j->row_bytes > j->answer_rows_left)
+        return PFL_EFULL;
+    j->answer_rows_left -= j->row_bytes;
     j->rows++;
     return j->conf->on_row(j->conf->user, &row, len);
 }
@@ -370,6 +389,7 @@ bool pfl_trace_job_start(struct pfl_trace_job *self, const struct pfl_asked_trac
     if (!open_trace(self) || !has_room(self) || !start_process(self))
         return false;
     self->answer_left = PFL_TRACE_JOB_ANSWER_BYTES + PFL_TRACE_JOB_ANSWER_RATIO * self->pieces.left;
+    self->answer_rows_left = PFL_TRACE_JOB_NAMES_RATIO * self->answer_left;
     feed(self);
     return true;
 }

@@ -14,6 +14,8 @@
  * bytes. */
 #define PFL_TRACE_JOB_ANSWER_BYTES (16ull << 20)
 #define PFL_TRACE_JOB_ANSWER_RATIO 64u
+/* The names of its columns, in all rows together, have this many times as much. */
+#define PFL_TRACE_JOB_NAMES_RATIO 4u
 
 #define PFL_TRACE_JOB_WHY_BYTES  480u
 #define PFL_TRACE_JOB_HOST_BYTES 256u
@@ -64,7 +66,9 @@ struct pfl_trace_job {
     struct pfl_trace_pieces pieces;
     uint32_t request_id; /* of the piece that comes; 0: none */
     uint64_t active_ms;
-    uint64_t answer_left; /* bytes that may still be answered */
+    uint64_t answer_left;      /* bytes that may still be answered */
+    uint64_t answer_rows_left; /* the same of names in rows, and the least widths of columns */
+    uint64_t row_bytes;        /* of these in a row */
     uint64_t rows;
     enum pfl_trace_job_fault fault;
     bool is_answered;
@@ -79,6 +83,8 @@ bool pfl_trace_job_start(struct pfl_trace_job *self, const struct pfl_asked_trac
 /* A reply to its request. */
 void pfl_trace_job_take_piece(struct pfl_trace_job *self, const Perfleet__CollectorReply *reply);
 void pfl_trace_job_pause(struct pfl_trace_job *self, bool is_paused);
+/* To be called as time passes: a process with too many threads is killed. */
+void pfl_trace_job_check_threads(struct pfl_trace_job *self);
 /* Its process is killed, if there is one: on_over follows. The first reason counts. */
 void pfl_trace_job_give_up(struct pfl_trace_job *self, const char *why);
 void pfl_trace_job_stop(struct pfl_trace_job *self); /* the same, without a reason */

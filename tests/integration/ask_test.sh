@@ -24,6 +24,7 @@ trace die 2 played:die
 trace sleep 2 played:sleep
 trace leaves 2 played:leave && truncate -s 8M "$WORK/leaves.pftrace"
 trace eat 2 played:eat
+trace threads 2 played:threads
 trace 'host $(reboot)' 1
 yes junk | head -c 4000 >"$WORK/broken.pftrace"
 truncate -s 40M "$WORK/large.pftrace"
@@ -91,6 +92,7 @@ check "one whose process leaves before it has the trace" partial 'leaves.pftrace
     --jobs 1 leaves.pftrace a.pftrace
 check "one that is too slow" partial 'no answer within 10 s' --max-time 10s sleep.pftrace a.pftrace
 check "one that takes too much memory" partial 'its Trace Processor (died|ended)' --max-mib 256 eat.pftrace a.pftrace
+check "one that makes threads" partial 'its Trace Processor (makes more than 64 threads|ended)' threads.pftrace a.pftrace
 check "rows of one that died are counted" says 'died of signal .*; 10 rows of it came' ask -q half a.pftrace
 check "none of them is exit 1" exits_with 1 ask -q half a.pftrace
 check "a file of SQLite has who they were" exits_with 4 ask -q packets -o p.sqlite broken.pftrace a.pftrace
@@ -100,6 +102,9 @@ check "bytes that are no reply" says 'its reply is malformed' ask -q garbage a.p
 check "a row that is too large" says 'more than 16 MiB' ask -q huge a.pftrace
 check "an answer without end" says 'its answer has more than 16 MiB' ask -q endless -o endless.csv a.pftrace
 check "does not fill the disk" eval '[ "$(cat endless.csv* | wc -c)" -lt 20000000 ]'
+check "nor do short rows in columns with long names" eval '[ "$(ask -q names --json a.pftrace 2>out.txt | wc -c)" -lt 100000000 ] &&
+    says "its answer has more than 16 MiB" cat out.txt'
+check "in columns" eval '[ "$(ask -q names a.pftrace 2>out.txt | wc -c)" -lt 100000000 ]'
 check "an error of the question ends it" exits_with 2 ask -q wrong a.pftrace b.pftrace
 check "once, with its words" is 1 eval 'ask -q wrong a.pftrace b.pftrace b.pftrace 2>&1 | grep -c "^  no such table: ?.31mwrong"'
 trace wrong 2 played:wrong
@@ -149,15 +154,15 @@ check "after kill -9 of perfleet no process stays" dies_with_it
 
 # ---- the sandbox
 echo secret >secret
-tries() { ask -q "try $WORK/written $WORK/secret $$" --csv "$@" a.pftrace 2>/dev/null; }
-held() { says "^,,a.pftrace,$1,(Operation not permitted|Permission denied)" tries; }
+tries() { ask -q "try $WORK/written $WORK/secret $$$WORDS" --csv "$@" a.pftrace 2>/dev/null; }
+held() { WORDS=" execute" says "^,,a.pftrace,$1,(Operation not permitted|Permission denied)" tries; }
 if ask -q packets --sandbox require a.pftrace >/dev/null 2>&1; then
-    for what in socket write read fork kill; do
+    for what in socket write read fork kill execute; do
         check "its Trace Processor may not: $what" held $what
     done
     check "nothing was written" test ! -e written
 else
-    for what in socket write read fork kill "nothing was written"; do
+    for what in socket write read fork kill execute "nothing was written"; do
         skip "its Trace Processor may not: $what" "this kernel has no Landlock or no seccomp"
     done
 fi

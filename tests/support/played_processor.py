@@ -3,7 +3,7 @@
 """Plays a Trace Processor for `perfleet ask`: its framing on standard input and output, and a few questions.
 
 A trace that does not begin as one is refused. What a trace has in it decides about its process: a packet with
-the text "played:die", "played:sleep", "played:eat" (memory) or "played:leave" (before it has all of the trace).
+the text "played:die", "played:sleep", "played:eat" (memory), "played:threads" or "played:leave" (before it has all of the trace).
 Questions, whose answers have one row if not said:
 
     packets       how many there are, and one cell of each type
@@ -15,7 +15,8 @@ Questions, whose answers have one row if not said:
     garbage       no reply, but bytes
     huge          a row that is too large
     endless       rows without end
-    try           what the sandbox lets it do: socket, write, read, fork, kill, the environment
+    names         rows of NULL without end, in columns with long names
+    try           what the sandbox lets it do: socket, write, read, fork, kill, execute, the environment
     wait          no answer
 What a trace says about itself (SELECT) is known of one with the text "played:host". A summary's answer is its spec and the number of packets.
 """
@@ -23,6 +24,7 @@ import os
 import socket
 import struct
 import sys
+import threading
 import time
 
 APPEND, FINALIZE, QUERY, SUMMARIZE = 1, 2, 3, 15
@@ -134,6 +136,8 @@ def tries(words):
     yield "read", outcome(lambda: os.close(os.open(words[1], os.O_RDONLY)))
     yield "fork", outcome(fork)
     yield "kill", outcome(lambda: os.kill(int(words[2]), 0))
+    if words[3:]:  # where it works, the rest is not said
+        yield "execute", outcome(lambda: os.execv("/usr/bin/env", ["env"]))
     yield "environment", " ".join(sorted(os.environ))
 
 
@@ -167,6 +171,11 @@ def ask(sql, packets, data):
         reply(QUERY, 203, field(1, b"text") + part)
         while True:
             reply(QUERY, 203, part)
+    elif words[0] == "names":
+        part = field(3, batch([[None] * 128] * 900, False))
+        reply(QUERY, 203, b"".join(field(1, b"%03d" % n + b"n" * 250) for n in range(128)) + part)
+        while True:
+            reply(QUERY, 203, part)
     elif words[0] == "try":
         answer(["what", "outcome"], [list(pair) for pair in tries(words[1:])])
     elif words[0] == "wait":
@@ -195,6 +204,11 @@ def main():
                 hoard = []
                 while True:
                     hoard.append(bytearray(16 << 20))
+            if b"played:threads" in data:
+                threading.stack_size(65536)
+                for _ in range(200):
+                    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+                time.sleep(3600)
             reply(FINALIZE, 212, b"")
         elif method == QUERY:
             ask(dict(fields(request[103]))[1].decode(), packets, data)

@@ -122,6 +122,19 @@ static void it_has_no_processes_and_signals_none(void **state)
     assert_int_equal(run(conf_of(PFL_SANDBOX_OFF), script), 7);
 }
 
+/* A thread that executes something outlives its parent. */
+static void it_executes_nothing_more(void **state)
+{
+    char script[128];
+
+    (void)state;
+    if (pfl_guest_find_missing() != NULL)
+        skip();
+    (void)snprintf(script, sizeof(script), "exec %s -c 'exit 7'", shell);
+    assert_int_not_equal(run(conf_of(PFL_SANDBOX_REQUIRE), script), 7);
+    assert_int_equal(run(conf_of(PFL_SANDBOX_OFF), script), 7);
+}
+
 static void it_is_bounded(void **state)
 {
     struct pfl_guest_conf conf = conf_of(PFL_SANDBOX_AUTO);
@@ -154,6 +167,7 @@ int main(void)
         cmocka_unit_test(it_writes_no_file),
         cmocka_unit_test(it_has_no_descriptor_but_the_standard_ones),
         cmocka_unit_test(it_has_no_processes_and_signals_none),
+        cmocka_unit_test(it_executes_nothing_more),
         cmocka_unit_test(it_is_bounded),
         cmocka_unit_test(a_program_that_is_not_there_is_said),
     };
