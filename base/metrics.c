@@ -103,6 +103,16 @@ void pfl_metrics_single(struct pfl_metrics *self, enum pfl_metrics_type type, co
     pfl_metrics_row(self, NULL, 0, value);
 }
 
+void pfl_metrics_append(struct pfl_metrics *self, const struct pfl_metrics *families)
+{
+    struct pfl_span text = pfl_buf_get(&families->text);
+
+    if (self->err == 0)
+        self->err = families->err;
+    if (self->err == 0)
+        self->err = pfl_buf_append(&self->text, text.data, text.len);
+}
+
 int pfl_metrics_get(const struct pfl_metrics *self, struct pfl_span *ret_text)
 {
     if (self->err != 0)

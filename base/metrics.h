@@ -42,6 +42,8 @@ void pfl_metrics_row(struct pfl_metrics *self, const struct pfl_metrics_label *l
 /* A family of one row without labels. */
 void pfl_metrics_single(struct pfl_metrics *self, enum pfl_metrics_type type, const char *name,
                         const char *help, double value);
+/* Appends whole families that another one has, with its error. */
+void pfl_metrics_append(struct pfl_metrics *self, const struct pfl_metrics *families);
 /* The text, borrowed until fini. PFL_ELIMIT, PFL_ENOMEM: it is incomplete. */
 PFL_MUST_USE int pfl_metrics_get(const struct pfl_metrics *self, struct pfl_span *ret_text);
 

@@ -3,134 +3,34 @@
  * The relay's metrics: see metrics_port.h and docs/metrics.md.
  *
  * Happy path: for each request, query the service if the relay serves one (tunnel/service_watch.h),
- * walk connections, streams and hosts and write their counters. An operator gets only the hosts
- * that the policy permits, users of the socket get all. Failures: a service that does not answer
- * has no metrics; those of the encoder end the answer. Ownership: listener and watch; borrows the
- * port. Limits: rows of a host for each of PFL_HOST_INVENTORY_MAX_HOSTS; the encoder's maximum.
+ * have the rows of hosts made in turns of the loop (hub/host_figures.h), walk connections and
+ * streams and write their counters. An operator gets only the hosts that the policy permits, users
+ * of the socket get all. Failures: a service that does not answer has no metrics; those of the
+ * encoder end the answer. Ownership: listener, watch, rows and timer; borrows the port. Limits:
+ * rows of a host for each of PFL_HOST_INVENTORY_MAX_HOSTS; those of host_figures.h; the encoder's
+ * maximum.
  */
 #include "relay/metrics_port.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "relay/accept/tls_port_impl.h"
-#include "relay/hub/peer_table.h"
+#include "relay/hub/host_figures.h"
 #include "tunnel/service_watch.h"
 
-#define NS_PER_S 1e9
+/* Rows of hosts are made for so long in a turn of the loop, and in the next one after. */
+#define PFL_RELAY_METRICS_TURN_US 500u
+#define PAUSE_MS                  1u
+#define NS_PER_US                 1000u
 
 struct pfl_relay_metrics {
     struct pfl_tls_port *port;         /* borrowed */
-    struct pfl_metrics_port *listener; /* owned */
+    struct pfl_metrics_port *listener; /* owned; NULL once it is closed */
     struct pfl_service_watch *watch;   /* owned; NULL: it serves no socket of this host */
+    struct pfl_host_figures hosts;     /* peers NULL: there are none */
+    uv_timer_t turn;                   /* of what is made; or of texts that get old */
 };
-
-enum host_figure {
-    HOST_CONNECTED,
-    HOST_STREAMS,
-    HOST_CLOCK_OFFSET,
-    HOST_CLOCK_ERROR,
-    HOST_CERTIFICATE,
-    HOST_FIGURES
-};
-
-static const struct {
-    const char *name;
-    const char *help;
-} host_families[HOST_FIGURES] = {
-    [HOST_CONNECTED] = {"perfleet_relay_host_connected",
-                        "1 while the agent of a known host is connected, else 0."},
-    [HOST_STREAMS] = {"perfleet_relay_host_streams", "Streams to the host now."},
-    [HOST_CLOCK_OFFSET] = {"perfleet_relay_host_clock_offset_seconds",
-                           "The host's boot clock less the relay's."},
-    [HOST_CLOCK_ERROR] = {"perfleet_relay_host_clock_error_seconds",
-                          "How wrong that may be, either way."},
-    [HOST_CERTIFICATE] = {"perfleet_relay_host_certificate_expiry_timestamp_seconds",
-                          "When the certificate that the host showed last ends."},
-};
-
-/* False: this host has no such metric. */
-static bool get_figure(const struct pfl_host *host, enum host_figure figure, double *ret_value)
-{
-    bool is_connected = host->peer != NULL;
-
-    switch (figure) {
-    case HOST_CONNECTED:
-        *ret_value = is_connected;
-        return true;
-    case HOST_STREAMS:
-        *ret_value = host->streams;
-        return is_connected;
-    case HOST_CLOCK_OFFSET:
-        *ret_value = (double)host->clock_offset_ns / NS_PER_S;
-        return is_connected && host->has_clock;
-    case HOST_CLOCK_ERROR:
-        *ret_value = (double)host->clock_error_ns / NS_PER_S;
-        return is_connected && host->has_clock;
-    case HOST_CERTIFICATE:
-        *ret_value = (double)host->certificate_end_s;
-        return host->certificate_end_s != 0;
-    default:
-        return false;
-    }
-}
-
-struct viewer {
-    const struct pfl_peer_table *peers;
-    const char *operator_name; /* NULL: sees all */
-};
-
-static void collect_rows(const struct viewer *v, const struct pfl_host *host, bool *is_seen,
-                         enum host_figure figure, struct pfl_metrics *m)
-{
-    struct pfl_metrics_label label = {"host", host->name};
-    double value;
-
-    /* Asked of the policy once, with the first figure. */
-    if (figure == 0)
-        *is_seen = v->operator_name == NULL ||
-                   pfl_peer_table_may_see(v->peers, v->operator_name, host->name);
-    if (*is_seen && get_figure(host, figure, &value))
-        pfl_metrics_row(m, &label, 1, value);
-}
-
-static void collect_forgotten(const struct pfl_host_inventory *inventory, struct pfl_metrics *m)
-{
-    static const struct pfl_metrics_label whys[PFL_HOST_INVENTORY_WHYS] = {
-        [PFL_HOST_INVENTORY_ASKED] = {"why", "asked"},
-        [PFL_HOST_INVENTORY_AGE] = {"why", "age"},
-        [PFL_HOST_INVENTORY_ROOM] = {"why", "room"},
-    };
-
-    pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_relay_hosts_forgotten_total",
-                       "Hosts that left and are known no more, by why: an operator asked, their "
-                       "age, no room.");
-    for (int i = 0; i < PFL_HOST_INVENTORY_WHYS; i++)
-        pfl_metrics_row(m, &whys[i], 1, (double)inventory->forgotten[i]);
-}
-
-static void collect_hosts(const struct viewer *v, struct pfl_metrics *m)
-{
-    const struct pfl_host_inventory *inventory = &v->peers->inventory;
-    bool *are_seen = pfl_mem_calloc(inventory->count + 1, sizeof(*are_seen));
-    struct pfl_list *it;
-    unsigned connected = 0;
-
-    PFL_LIST_EACH (it, &inventory->hosts)
-        connected += PFL_CONTAINER_OF(it, struct pfl_host, node)->peer != NULL;
-    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_hosts_known",
-                       "Hosts that are connected or were.", inventory->count);
-    pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_hosts_connected",
-                       "Hosts whose agent is connected.", connected);
-    collect_forgotten(inventory, m);
-    for (int f = 0; are_seen != NULL && f < HOST_FIGURES; f++) {
-        size_t i = 0;
-
-        pfl_metrics_family(m, PFL_METRICS_GAUGE, host_families[f].name, host_families[f].help);
-        PFL_LIST_EACH (it, &inventory->hosts)
-            collect_rows(v, PFL_CONTAINER_OF(it, struct pfl_host, node), &are_seen[i++],
-                         (enum host_figure)f, m);
-    }
-    pfl_mem_free(are_seen);
-}
 
 /* A family with one row for each direction. */
 static void both_ways(struct pfl_metrics *m, enum pfl_metrics_type type, const char *const text[2],
@@ -224,7 +124,46 @@ static void collect_service(const struct pfl_relay_metrics *self, struct pfl_met
     pfl_service_view_collect_losses(view, m);
 }
 
+/* ---- the hosts ---- */
+
+static void on_turn(uv_timer_t *timer);
+
+/* Questions do not postpone a turn. */
+static void plan_turn(struct pfl_relay_metrics *self)
+{
+    uint64_t wait_ms = PFL_HOST_FIGURES_FRESH_MS;
+
+    if (pfl_host_figures_is_making(&self->hosts))
+        wait_ms = PAUSE_MS;
+    else if (!pfl_host_figures_drop_old(&self->hosts, uv_now(self->turn.loop)))
+        return;
+    if (!uv_is_active((uv_handle_t *)&self->turn) || uv_timer_get_due_in(&self->turn) > wait_ms)
+        (void)uv_timer_start(&self->turn, on_turn, wait_ms, 0);
+}
+
+static void on_turn(uv_timer_t *timer)
+{
+    struct pfl_relay_metrics *self = timer->data;
+    uint64_t end_ns = uv_hrtime() + PFL_RELAY_METRICS_TURN_US * NS_PER_US;
+    bool is_any_made = !pfl_host_figures_is_making(&self->hosts); /* an old one: gives its place */
+
+    while (pfl_host_figures_is_making(&self->hosts) && uv_hrtime() < end_ns)
+        is_any_made |= pfl_host_figures_proceed(&self->hosts, uv_now(timer->loop));
+    plan_turn(self);
+    if (is_any_made)
+        pfl_metrics_port_proceed(self->listener);
+}
+
 /* ---- the listener ---- */
+
+/* Whose hosts the answer has. */
+static void read_viewer(const struct pfl_tls_identity *who, struct pfl_identity *ret_viewer)
+{
+    ret_viewer->name[0] = '\0';
+    /* refuse has parsed it */
+    if (who != NULL && pfl_identity_parse(who->uri, ret_viewer) != 0)
+        (void)snprintf(ret_viewer->name, sizeof(ret_viewer->name), "?"); /* matches no rule */
+}
 
 static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *m)
 {
@@ -232,11 +171,8 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
                                                       {"version", PFL_VERSION}};
     const struct pfl_relay_metrics *self = user;
     struct pfl_tls_port *p = self->port;
-    struct pfl_identity identity = {.name = ""}; /* matches no rule */
-    struct viewer viewer = {.operator_name = who != NULL ? identity.name : NULL};
+    struct pfl_identity viewer;
 
-    if (who != NULL && pfl_identity_parse(who->uri, &identity) != 0)
-        identity.name[0] = '\0';
     pfl_metrics_family(m, PFL_METRICS_GAUGE, "perfleet_build_info", "Always 1.");
     pfl_metrics_row(m, labels, 2, 1);
     pfl_metrics_single(m, PFL_METRICS_GAUGE, "perfleet_relay_connections",
@@ -249,18 +185,26 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     collect_handshakes(p, m);
     collect_traffic(p, m);
     collect_certificates(p, m);
-    if (p->takers.hub != NULL) {
-        viewer.peers = pfl_hub_get_peers(p->takers.hub);
-        collect_hosts(&viewer, m);
+    if (self->hosts.peers != NULL) {
+        read_viewer(who, &viewer);
+        pfl_host_figures_collect(&self->hosts, viewer.name, m);
     }
     collect_service(self, m);
 }
 
-static bool refresh(void *user)
+static bool refresh(void *user, const struct pfl_tls_identity *who)
 {
     struct pfl_relay_metrics *self = user;
+    bool is_fresh = self->watch == NULL || pfl_service_watch_ask(self->watch);
+    struct pfl_identity viewer;
 
-    return self->watch == NULL || pfl_service_watch_ask(self->watch);
+    if (self->hosts.peers == NULL)
+        return is_fresh;
+    read_viewer(who, &viewer);
+    if (pfl_host_figures_ask(&self->hosts, viewer.name, uv_now(self->turn.loop)))
+        return is_fresh;
+    plan_turn(self);
+    return false;
 }
 
 static void on_asked(void *user)
@@ -298,6 +242,8 @@ static int open_parts(struct pfl_relay_metrics *self, const struct pfl_relay_dae
         .loop = loop, .socket = conf->port.consumer_socket, .on_done = on_asked, .user = self};
     int rc = 0;
 
+    if (self->port->takers.hub != NULL)
+        self->hosts.peers = pfl_hub_get_peers(self->port->takers.hub);
     if (self->port->takers.hub == NULL || conf->port.is_socket_given)
         rc = pfl_service_watch_open(&watch, &self->watch);
     return rc == 0 ? pfl_metrics_port_open(&listener, &self->listener) : rc;
@@ -315,6 +261,8 @@ int pfl_relay_metrics_open(const struct pfl_relay_daemon_conf *conf, struct pfl_
     if (self == NULL)
         return PFL_ENOMEM;
     self->port = port;
+    (void)uv_timer_init(port->conf.loop, &self->turn);
+    self->turn.data = self;
     rc = open_parts(self, conf);
     if (rc != 0)
         pfl_relay_metrics_close(self);
@@ -323,10 +271,17 @@ int pfl_relay_metrics_open(const struct pfl_relay_daemon_conf *conf, struct pfl_
     return rc;
 }
 
+static void on_turn_closed(uv_handle_t *handle)
+{
+    pfl_mem_free(handle->data);
+}
+
 void pfl_relay_metrics_reload(struct pfl_relay_metrics *self)
 {
-    if (self != NULL)
-        pfl_metrics_port_reload(self->listener);
+    if (self == NULL)
+        return;
+    pfl_metrics_port_reload(self->listener);
+    pfl_host_figures_restart(&self->hosts);
 }
 
 void pfl_relay_metrics_close(struct pfl_relay_metrics *self)
@@ -335,5 +290,6 @@ void pfl_relay_metrics_close(struct pfl_relay_metrics *self)
         return;
     pfl_metrics_port_close(self->listener);
     pfl_service_watch_close(self->watch);
-    pfl_mem_free(self);
+    pfl_host_figures_fini(&self->hosts);
+    uv_close((uv_handle_t *)&self->turn, on_turn_closed);
 }

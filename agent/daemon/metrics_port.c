@@ -227,10 +227,11 @@ static void collect(void *user, const struct pfl_tls_identity *who, struct pfl_m
     collect_losses(self, m);
 }
 
-static bool refresh(void *user)
+static bool refresh(void *user, const struct pfl_tls_identity *who)
 {
     struct pfl_agent_metrics *self = user;
 
+    (void)who; /* all see the same */
     return pfl_service_watch_ask(self->watch);
 }
 

@@ -194,10 +194,15 @@ static void send_words(struct scraper *s, unsigned status)
     send_answer(s, status, pfl_span_of(words, (size_t)len));
 }
 
+static const struct pfl_tls_identity *get_identity(const struct scraper *s)
+{
+    return s->is_tls ? pfl_tls_stream_get_identity(s->stream) : NULL;
+}
+
 static void send_figures(struct scraper *s)
 {
     struct pfl_metrics_port *p = s->port;
-    const struct pfl_tls_identity *id = s->is_tls ? pfl_tls_stream_get_identity(s->stream) : NULL;
+    const struct pfl_tls_identity *id = get_identity(s);
     struct pfl_metrics m;
     struct pfl_span text;
     int rc;
@@ -226,7 +231,7 @@ static void refresh(struct scraper *s)
 {
     struct pfl_metrics_port *p = s->port;
 
-    if (p->conf.refresh != NULL && !p->conf.refresh(p->conf.user))
+    if (p->conf.refresh != NULL && !p->conf.refresh(p->conf.user, get_identity(s)))
         s->request = REQUEST_WAITING;
     else
         send_figures(s);
@@ -242,7 +247,7 @@ void pfl_metrics_port_proceed(struct pfl_metrics_port *self)
         if (s->request != REQUEST_WAITING || self->is_closing || s->stream == NULL)
             continue;
         s->request = REQUEST_READING;
-        send_figures(s);
+        refresh(s);
     }
 }
 

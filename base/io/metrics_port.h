@@ -28,9 +28,9 @@ struct pfl_metrics_port_conf {
     /* A peer over TLS with a certificate of the fleet's authority asks for the metrics. NULL:
      * allowed; else the reason for the refusal (static). */
     const char *(*refuse)(void *user, const struct pfl_tls_identity *who);
-    /* True: collect may come at once. False: pfl_metrics_port_proceed is called, from the loop.
-     * NULL: always true. */
-    bool (*refresh)(void *user);
+    /* True: collect comes at once. False: the request waits, and is asked about again at each
+     * pfl_metrics_port_proceed, which follows from the loop. NULL: always true. */
+    bool (*refresh)(void *user, const struct pfl_tls_identity *who);
     /* Synchronous. `who`: the peer's identity over TLS; NULL: over the socket. */
     void (*collect)(void *user, const struct pfl_tls_identity *who, struct pfl_metrics *metrics);
     void *user; /* borrowed until close */
@@ -42,7 +42,7 @@ PFL_MUST_USE int pfl_metrics_port_open(const struct pfl_metrics_port_conf *conf,
                                        struct pfl_metrics_port **ret_port);
 /* The bound TCP port; 0 without TLS. */
 uint16_t pfl_metrics_port_get_number(const struct pfl_metrics_port *self);
-/* Fresh metrics are available: answers all waiting requests. */
+/* Fresh metrics are available: answers the waiting requests for which refresh returns true. */
 void pfl_metrics_port_proceed(struct pfl_metrics_port *self);
 /* For new connections; if the new certificate cannot be loaded the old one stays (logged). NULL is
  * legal. */

@@ -23,7 +23,7 @@ from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
 
 ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
            "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host",
-           "many_at_host", "raised_triggers", "scrapers", "opened_streams", "full_disk"]
+           "many_at_host", "raised_triggers", "scrapers", "scraped_relay", "opened_streams", "full_disk"]
 CANCEL = 8
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
 SCRAPES_S = 12  # longer than a connection may last
@@ -752,3 +752,63 @@ def scrapers(build):
         if worst_s > LIMIT_S * get_slowness():
             raise Failed("another operator's scraper waits %.1f s" % worst_s)
         return "another operator's scraper waits %.2f s at most" % worst_s
+
+
+LABELLED, RULES, ROUNDS = 16, 1500, 3
+LABELS = ",".join("l%02d=v" % n for n in range(32))
+LONGEST_TURN_S = 0.010  # each host's label is compared with all rules: 1 to 2 ms; all of them in one turn were 30
+
+
+def scrape_socket(path):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(LIMIT_S * 30)
+        sock.connect(str(path))
+        return read_figures(sock)
+
+
+def read_figures(sock):
+    sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n")
+    text = b""
+    while True:
+        piece = sock.recv(65536)
+        if not piece:
+            return text.decode()
+        text += piece
+
+
+def value_of(text, name):
+    return float(text.split("\n" + name + " ")[1].split()[0])
+
+
+def scraped_relay(build):
+    """the scrape of a relay with many hosts and rules about labels is no long turn of its loop"""
+    with Fleet(build) as fleet:
+        figures = fleet.dir / "figures"
+        rules = ['rule { name: "r%d" operator: "prom*" host: "*" label: "l31=x%d" }\n' % (n, n) for n in range(RULES)]
+        (fleet.dir / "policy").write_text(
+            "".join(rules) + 'rule { name: "last" operator: "prom*" host: "*" label: "l31=v" }\n')
+        fleet.start_relay("--policy", fleet.dir / "policy", "--metrics-listen", "127.0.0.1:0", "--metrics-socket", figures)
+        for n in range(LABELLED):
+            fleet.make_hosts(["h%d" % n])
+            fleet.start_agent("h%d" % n, None, "--label", LABELS)
+        port = int(fleet.log("relay").split("metrics-offered: ")[1].split("port=")[1].split()[0])
+        wait_until(lambda: value_of(scrape_socket(figures), "perfleet_relay_hosts_connected") == LABELLED,
+                   "the hosts do not come")
+        turns, rounds = [], 0
+        while len(turns) < ROUNDS and rounds < 4 * ROUNDS:
+            who = "prom%d" % rounds  # an answer may be given twice
+            rounds += 1
+            fleet.pki("operator", who)
+            sock = socket.create_connection(("127.0.0.1", port), LIMIT_S * 30)
+            with context_of(fleet, "operator-" + who, "http/1.1").wrap_socket(sock) as peer:
+                scrape_socket(figures)  # the longest turn is that since here, without the handshake
+                text = read_figures(peer)
+            turn_s = value_of(scrape_socket(figures), "perfleet_loop_longest_turn_seconds")
+            if text.count("perfleet_relay_host_connected{") == LABELLED:  # their labels have come
+                turns.append(turn_s)
+        if len(turns) < ROUNDS:
+            raise Failed("the operator gets figures of %d hosts" % text.count("perfleet_relay_host_connected{"))
+        note = "the longest turn of the loop: %.1f ms" % (min(turns) * 1e3)  # other work of the machine lengthens some
+        if min(turns) > LONGEST_TURN_S * get_slowness():
+            raise Failed(note)
+        return note
