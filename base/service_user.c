@@ -5,9 +5,10 @@
  * Happy path: one getsockopt; for a server who is neither root, nor this user, nor a named one, one
  * lstat for each folder on the way to the socket. Each must belong to root, this user or the
  * server, and be closed to others; in a folder with the sticky bit, like /tmp, the next component
- * must be root's or this user's, because the server may have created it first. Failures: what
- * cannot be determined counts as shared. Owns nothing; no allocation, no log: the producer library
- * has this file, too.
+ * must be root's or this user's, because the server may have created it first. In a program with
+ * more rights than its caller (setuid, setgid, capabilities) this user is nobody special, and the
+ * caller serves nothing. Failures: what cannot be determined counts as shared. Owns nothing; no
+ * allocation, no log: the producer library has this file, too.
  */
 #include "base/service_user.h"
 
@@ -16,12 +17,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define USER_BUFFER_BYTES 4096u
 #define NAME_BYTES        64u
+#define ACL_ATTRIBUTE     "system.posix_acl_access"
 
 /* --- named users ------------------------------------------------------------------------- */
 
@@ -77,23 +81,51 @@ static bool is_named(const struct pfl_service_users *users, uint32_t uid)
 
 /* --- the place --------------------------------------------------------------------------- */
 
+bool pfl_service_user_has_more_rights(void)
+{
+    return getauxval(AT_SECURE) != 0;
+}
+
 /* Root or this user. The overflow number may stand for any user, even if it is this process's. */
 static bool is_ours(uint32_t uid)
 {
-    return uid == 0 || (uid == geteuid() && uid != PFL_SERVICE_USER_OVERFLOW);
+    return uid == 0 || (uid == geteuid() && uid != PFL_SERVICE_USER_OVERFLOW &&
+                        !pfl_service_user_has_more_rights());
+}
+
+/* The user who runs this program, which has more rights, wherever it serves. */
+static bool is_callers(uint32_t uid)
+{
+    return uid != 0 && uid == getuid() && pfl_service_user_has_more_rights();
+}
+
+/* An ACL may let users write whom the mode does not show: its mask is what S_IWGRP is then. */
+static bool has_acl(const char *path)
+{
+    return lgetxattr(path, ACL_ATTRIBUTE, NULL, 0) >= 0 || (errno != ENODATA && errno != ENOTSUP);
+}
+
+static bool is_open_folder(const char *path, const struct stat *st)
+{
+    if ((st->st_mode & S_IWOTH) != 0)
+        return true;
+    return (st->st_mode & S_IWGRP) != 0 && (st->st_gid != 0 || has_acl(path));
 }
 
 /* Checks one component of the path; `is_open`: others may create files in the folder before it. */
-static bool is_step_shared(const struct stat *st, uint32_t server, bool is_last, bool *is_open)
+static bool is_step_shared(const char *path, uint32_t server, bool is_last, bool *is_open)
 {
     bool was_open = *is_open;
+    struct stat st;
 
-    if (is_last)
-        return !S_ISSOCK(st->st_mode) || (was_open && !is_ours(st->st_uid));
-    *is_open = (st->st_mode & S_IWOTH) != 0 || ((st->st_mode & S_IWGRP) != 0 && st->st_gid != 0);
-    if (!S_ISDIR(st->st_mode) || (*is_open && (st->st_mode & S_ISVTX) == 0))
+    if (lstat(path, &st) != 0)
         return true;
-    return !is_ours(st->st_uid) && (was_open || st->st_uid != server);
+    if (is_last)
+        return !S_ISSOCK(st.st_mode) || (was_open && !is_ours(st.st_uid));
+    *is_open = is_open_folder(path, &st);
+    if (!S_ISDIR(st.st_mode) || (*is_open && (st.st_mode & S_ISVTX) == 0))
+        return true;
+    return !is_ours(st.st_uid) && (was_open || st.st_uid != server);
 }
 
 bool pfl_service_user_is_place_shared(const char *path, uint32_t uid,
@@ -103,7 +135,6 @@ bool pfl_service_user_is_place_shared(const char *path, uint32_t uid,
     size_t folder_len = 0;
     bool is_open = false;
     bool was_open;
-    struct stat st;
 
     (void)snprintf(ret_place, PFL_SERVICE_USER_PLACE_BYTES, "%s", path);
     if (path[0] != '/' || len >= PFL_SERVICE_USER_PLACE_BYTES)
@@ -114,7 +145,7 @@ bool pfl_service_user_is_place_shared(const char *path, uint32_t uid,
         memcpy(ret_place, path, at);
         ret_place[at] = '\0';
         was_open = is_open;
-        if (lstat(ret_place, &st) != 0 || is_step_shared(&st, uid, at == len, &is_open)) {
+        if (is_step_shared(ret_place, uid, at == len, &is_open)) {
             if (was_open) /* it is the folder before that lets them */
                 ret_place[folder_len] = '\0';
             return true;
@@ -134,11 +165,19 @@ static void print_why(char why[PFL_SERVICE_USER_WHY_BYTES], const char *name, co
     if (cred->uid != PFL_SERVICE_USER_OVERFLOW)
         (void)snprintf(who, sizeof(who), cred->pid > 0 ? "user %u, process %d" : "user %u",
                        cred->uid, (int)cred->pid);
-    (void)snprintf(why, PFL_SERVICE_USER_WHY_BYTES,
-                   "%.107s %s %s, and others can write to %.107s: nothing was said to it. Serve "
-                   "where only root or the service's user can make sockets (/run/perfetto), or "
-                   "trust that user: " PFL_SERVICE_USER_VARIABLE "=%u",
-                   name, does, who, place, cred->uid);
+    if (is_callers(cred->uid))
+        (void)snprintf(why, PFL_SERVICE_USER_WHY_BYTES,
+                       "%.107s %s %s, who runs this program and has less rights than it: nothing "
+                       "was said to it. Only root, or another user in a folder that is closed to "
+                       "others (/run/perfetto), may serve it",
+                       name, does, who);
+    else
+        (void)snprintf(
+            why, PFL_SERVICE_USER_WHY_BYTES,
+            "%.107s %s %s, and others can write to %.107s: nothing was said to it. Serve "
+            "where only root or the service's user can make sockets (/run/perfetto), or "
+            "trust that user: " PFL_SERVICE_USER_VARIABLE "=%u",
+            name, does, who, place, cred->uid);
 }
 
 int pfl_service_user_check_file(const char *name, const struct pfl_service_users *users,
@@ -152,7 +191,7 @@ int pfl_service_user_check_file(const char *name, const struct pfl_service_users
         return 0;
     owner.uid = st.st_uid;
     if (is_ours(owner.uid) || is_named(users, owner.uid) ||
-        !pfl_service_user_is_place_shared(name, owner.uid, place))
+        (!is_callers(owner.uid) && !pfl_service_user_is_place_shared(name, owner.uid, place)))
         return 0;
     print_why(ret_why, name,
               S_ISSOCK(st.st_mode) ? "is a socket of" : "is no socket, but a file of", &owner,
@@ -174,7 +213,8 @@ int pfl_service_user_check(int fd, const char *name, const struct pfl_service_us
         return PFL_ESTRANGER;
     }
     if (is_ours(cred.uid) || is_named(users, cred.uid) ||
-        (name[0] != '@' && !pfl_service_user_is_place_shared(name, cred.uid, place)))
+        (name[0] != '@' && !is_callers(cred.uid) &&
+         !pfl_service_user_is_place_shared(name, cred.uid, place)))
         return 0;
     print_why(ret_why, name, "is served by", &cred, place);
     return PFL_ESTRANGER;

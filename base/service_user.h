@@ -6,7 +6,8 @@
  * listens (SO_PEERCRED) before it sends a byte. It does not even connect to a stranger's file
  * there, because the acceptor may send descriptors whose close takes long. It accepts root, its own
  * user, a user given by name, and any server in a place where only root, this user and the server
- * itself can make a socket. docs/adr/0032 has the reasons.
+ * itself can make a socket. A program with more rights than the user who runs it (setuid, setgid,
+ * file capabilities) does not accept that user. docs/adr/0032 has the reasons.
  */
 #ifndef PFL_BASE_SERVICE_USER_H
 #define PFL_BASE_SERVICE_USER_H
@@ -29,6 +30,9 @@ struct pfl_service_users {
     uint32_t uids[PFL_SERVICE_USERS_MAX];
     size_t len;
 };
+
+/* Whether this process has more rights than the user who runs it. */
+bool pfl_service_user_has_more_rights(void);
 
 /* Adds the users of a list with commas, names or numbers; reads the user database. PFL_EINVAL (an
  * empty or unknown name; those before it were added), PFL_ELIMIT. */

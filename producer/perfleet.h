@@ -88,7 +88,8 @@ struct perfleet_conf {
     const char *producer_name; /* this program's name for the service; copied */
     /* A UNIX socket: a path, or '@' and an abstract name; or "host:port", "[v6]:port" or
      * "vsock://cid:port": then packets are sent instead of shared. NULL:
-     * PERFETTO_PRODUCER_SOCK_NAME from the environment, else the default place. */
+     * PERFETTO_PRODUCER_SOCK_NAME from the environment, else the default place; with more rights
+     * than the caller's: /run/perfetto. */
     const char *socket;
     uint32_t smb_kb;   /* requested size of the shared memory; 0: the service chooses (256) */
     uint32_t page_kb;  /* requested size of its pages: 4, 8, 16 or 32; 0: the service chooses (4) */
@@ -120,11 +121,12 @@ PERFLEET_API bool perfleet_is_connected(struct perfleet *tracing);
 /*
  * The process that serves a UNIX socket gets what this program writes. The library therefore
  * connects only to root, to the user that the program runs as, to a user named in the environment
- * (PERFLEET_SERVICE_USER, names or numbers with commas; not for set-user-id programs), and to any
- * user whose socket is in a place that only root, this user and that user can write, up to the root
- * folder and without symbolic links (/run/perfetto is one, /tmp is not). Others get no data, and
- * are tried again like a missing service. True: the last attempt was refused, and `ret_text` has
- * the user, the socket and the remedy, in at most 511 bytes.
+ * (PERFLEET_SERVICE_USER, names or numbers with commas), and to any user whose socket is in a place
+ * that only root, this user and that user can write, up to the root folder and without symbolic
+ * links (/run/perfetto is one, /tmp is not). A program with more rights than the user who runs it
+ * (setuid, setgid, file capabilities) reads no environment, and does not connect to that user.
+ * Others get no data, and are tried again like a missing service. True: the last attempt was
+ * refused, and `ret_text` has the user, the socket and the remedy, in at most 511 bytes.
  */
 PERFLEET_API bool perfleet_get_refusal(struct perfleet *tracing, char *ret_text, size_t text_bytes);
 

@@ -54,7 +54,8 @@ int pfl_connection_find_address(const char *name, struct pfl_connection_address 
     if (name == NULL)
         name = secure_getenv("PERFETTO_PRODUCER_SOCK_NAME"); /* not who runs a setuid program */
     if (name == NULL)
-        name = access(run_dir, X_OK) == 0 ? run_name : tmp_name;
+        name =
+            access(run_dir, X_OK) == 0 || pfl_service_user_has_more_rights() ? run_name : tmp_name;
     len = strlen(name);
     if (len == 0 || len >= sizeof(a.un.sun_path))
         return PFL_EINVAL;

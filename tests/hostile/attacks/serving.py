@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who serves in the service's place: programs speak only to those whom they can trust."""
+import ctypes
 import os
 import pathlib
 import shutil
 import socket
+import struct
 import subprocess
 import tempfile
 import time
 
-from world import SEATS, Consumer, Failed, field, sit_down
+from world import CLONE_NEWNS, MS_BIND, MS_PRIVATE, MS_REC, SEATS, Consumer, Failed, field, must, sit_down
 
 ATTACKS = ["squatted_name", "squatted_consumer", "squatted_link", "squatted_before_service",
-           "environment_of_another"]
+           "environment_of_another", "program_with_rights"]
 LIMIT_S = 20
 SECRET = "secret-of-root"
 
@@ -19,13 +21,13 @@ SECRET = "secret-of-root"
 class Squat:
     """A folder like /tmp, in which a stranger runs a service of his own that anybody may reach."""
 
-    def __init__(self, build, seat="stranger"):
+    def __init__(self, build, seat="stranger", producer="producer"):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="pfl.", dir="/tmp"))
         self.dir.chmod(0o755)
         self.tmp = self.dir / "tmp"
         self.tmp.mkdir()
         self.tmp.chmod(0o1777)
-        self.producer, self.consumer = str(self.tmp / "producer"), str(self.tmp / "consumer")
+        self.producer, self.consumer = str(self.tmp / producer), str(self.tmp / "consumer")
         shutil.copy(build / "bin" / "perfleetd", self.dir / "perfleetd")
         self.uid = SEATS[seat][0]
         self.children = []
@@ -174,3 +176,49 @@ def environment_of_another(build):
             child.kill()
         listener.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+OWN = "/run/own/producer"
+
+
+def enter_place(folder):
+    """From here on this process, of the stranger, sees that folder as /tmp, no /run/perfetto, and the service in a
+    folder of the stranger's own, too: OWN."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    must(libc.unshare(CLONE_NEWNS), "unshare")
+    must(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount")
+    must(libc.mount(str(folder).encode(), b"/tmp", None, MS_BIND, None), "mount")
+    must(libc.mount(b"none", b"/run", b"tmpfs", 0, None), "mount")
+    os.mkdir(os.path.dirname(OWN))
+    os.chown(os.path.dirname(OWN), *SEATS["stranger"][:2])
+    pathlib.Path(OWN).touch()
+    must(libc.mount(b"/tmp/perfetto-producer", OWN.encode(), None, MS_BIND, None), "mount")
+    sit_down("stranger")
+
+
+def program_with_rights(build):
+    """a setgid program, or one with capabilities, connects to no socket of who runs it"""
+    net_bind = struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)
+    with Squat(build, producer="perfetto-producer") as squat:
+        program, consumer = squat.tmp / "example", Consumer(squat.consumer)
+
+        def is_there():
+            return b"perfleet-example" in consumer.call("QueryServiceState")[1]
+
+        for what, mode, capabilities, more in (
+                ("plain", 0o755, None, []), ("setgid", 0o2755, None, []), ("capable", 0o755, net_bind, []),
+                ("plain-own", 0o755, None, ["--socket", OWN]), ("setgid-own", 0o2755, None, ["--socket", OWN])):
+            shutil.copy(build / "bin/perfleet-example", program)
+            program.chmod(mode)
+            if capabilities:
+                os.setxattr(program, "security.capability", capabilities)
+            child = squat.run(what, "/tmp/example", *more, env={}, preexec_fn=lambda: enter_place(squat.tmp))
+            is_more = capabilities or mode != 0o755
+            squat.wait_for(lambda: is_there() or is_more and "waiting" in squat.log(what))
+            has_come = is_there()
+            child.kill()
+            child.wait()
+            squat.wait_for(lambda: not is_there())
+            program.unlink()
+            if has_come != (not is_more):
+                raise Failed("%s: %s %s" % (what, "it connected" if has_come else "it did not", squat.log(what)))

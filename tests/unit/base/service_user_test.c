@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -174,6 +175,40 @@ static void others_could_have_come_first(void **state)
     assert_true(is_shared("nobody/s", 0, "nobody/s")); /* no socket is there */
     make_folder("nobody/s", 0755, 0, 0);
     assert_true(is_shared("nobody/s", 0, "nobody/s"));
+}
+
+/* Gives OTHER all rights in that folder. False: the file system has no ACLs. */
+static bool set_acl(const char *name)
+{
+    static const struct {
+        uint32_t version;
+        struct {
+            uint16_t tag;
+            uint16_t rights;
+            uint32_t id;
+        } entries[5];
+    } acl = {2,
+             {{0x01, 7, UINT32_MAX}, /* the owner, this user, the group, mask, others */
+              {0x02, 7, OTHER},
+              {0x04, 5, UINT32_MAX},
+              {0x10, 7, UINT32_MAX},
+              {0x20, 5, UINT32_MAX}}};
+    char path[PFL_SERVICE_USER_PLACE_BYTES];
+
+    get_path(name, path);
+    return setxattr(path, "system.posix_acl_access", &acl, sizeof(acl), 0) == 0;
+}
+
+static void an_acl_lets_others_come_first(void **state)
+{
+    (void)state;
+    needs_root();
+    make_folder("acl", 0755, 0, 0);
+    (void)close(serve("acl/s", SERVER));
+    assert_false(is_shared("acl/s", SERVER, NULL));
+    if (!set_acl("acl"))
+        skip();
+    assert_true(is_shared("acl/s", SERVER, "acl"));
 }
 
 /* In /tmp only what root or this user made has its name for sure. */
@@ -368,6 +403,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_root_and_the_server_can_write_there, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(others_could_have_come_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_acl_lets_others_come_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sticky_folder_is_the_first_comers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(links_and_relative_names_are_nobodys, set_up, tear_down),
         cmocka_unit_test_setup_teardown(stranger_in_a_sticky_folder_is_refused_in_words, set_up,
