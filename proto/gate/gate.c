@@ -139,6 +139,20 @@ static bool has_room(const struct pfl_gate *g, const struct request *r, char *re
     return false;
 }
 
+static bool may_leave(const struct pfl_gate *g, const struct request *r, char *ret_why)
+{
+    return r->method != PFL_METHOD_DETACH || !g->is_unstarted ||
+           pfl_judge_may_leave_unstarted(pfl_buf_get(&g->role), ret_why);
+}
+
+static void note_start(struct pfl_gate *g, const struct request *r)
+{
+    if (r->method == PFL_METHOD_ENABLE_TRACING)
+        g->is_unstarted = pfl_judge_is_deferred(r->args);
+    else if (r->method == PFL_METHOD_START_TRACING || r->method == PFL_METHOD_FREE_BUFFERS)
+        g->is_unstarted = false;
+}
+
 static int hold(struct pfl_gate *g, const struct request *r)
 {
     struct pfl_gate_held *h = &g->held[g->held_len];
@@ -186,12 +200,13 @@ static int take_invoke(struct pfl_gate *g, struct request *r, struct pfl_span in
             r->drop_reply = f.value != 0;
     }
     r->method = find_method(g, service_id, method_id);
-    is_fine =
-        pfl_judge_request(pfl_buf_get(&g->role), r->method, r->args, why) && has_room(g, r, why);
+    is_fine = pfl_judge_request(pfl_buf_get(&g->role), r->method, r->args, why) &&
+              has_room(g, r, why) && may_leave(g, r, why);
     if (g->conf.on_judged != NULL)
         g->conf.on_judged(g->conf.user, r->method, is_fine ? NULL : why);
     if (!is_fine)
         return answer_refused(g, r, why);
+    note_start(g, r);
     rc = hold(g, r);
     return rc == 0 ? g->conf.to_service(g->conf.user, r->frame) : rc;
 }

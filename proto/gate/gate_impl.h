@@ -23,7 +23,8 @@ struct pfl_gate {
     struct pfl_frame_reader operator_frames;
     struct pfl_gate_held held[PFL_GATE_HELD_MAX]; /* since the last FreeBuffers */
     unsigned held_len;
-    uint64_t version; /* of the role and what is held */
+    bool is_unstarted; /* the session has deferred_start; not known of one of a process before */
+    uint64_t version;  /* of the role and what is held */
     /* The position in the service's bytes. */
     uint8_t prefix[PFL_FRAME_PREFIX_BYTES];
     unsigned prefix_len;

@@ -141,6 +141,15 @@ static bool judge_source(struct judge *j, struct pfl_span source)
     return true;
 }
 
+/* What programs of producers may keep for this source. */
+static uint64_t get_vm_kb(struct pfl_span source)
+{
+    struct pfl_span config = get_bytes(source, TRACE_CONFIG__DATA_SOURCE__CONFIG);
+    struct pfl_span vm = get_bytes(config, DATA_SOURCE_CONFIG__PROTOVM_CONFIG);
+
+    return get_number(vm, PROTO_VM_CONFIG__MEMORY_LIMIT_KB);
+}
+
 static bool judge_lists(struct judge *j, struct pfl_span config)
 {
     struct pfl_reader r = pfl_reader_of(config);
@@ -151,11 +160,15 @@ static bool judge_lists(struct judge *j, struct pfl_span config)
     while (pfl_reader_field(&r, &f)) {
         if (f.id == TRACE_CONFIG__BUFFERS)
             sum_kb += get_number(f.bytes, TRACE_CONFIG__BUFFER_CONFIG__SIZE_KB);
-        if (f.id == TRACE_CONFIG__DATA_SOURCES && !judge_source(j, f.bytes))
+        if (f.id != TRACE_CONFIG__DATA_SOURCES)
+            continue;
+        if (!judge_source(j, f.bytes))
             return false;
+        sum_kb += get_vm_kb(f.bytes);
     }
     return max_kb == 0 || sum_kb <= max_kb ||
-           refuse_number(j, "buffers with a size_kb (together)", sum_kb, max_kb);
+           refuse_number(j, "buffers with a size_kb (together, with memory_limit_kb)", sum_kb,
+                         max_kb);
 }
 
 static uint64_t longest_delay(struct pfl_span triggers)
@@ -323,4 +336,20 @@ bool pfl_judge_request(struct pfl_span role, enum pfl_method method, struct pfl_
         return refuse(&j, text, "leave it out");
     }
     return m->judge(&j, args_untrusted);
+}
+
+bool pfl_judge_is_deferred(struct pfl_span enable_args)
+{
+    struct pfl_span config = get_bytes(enable_args, ENABLE_TRACING_REQUEST__TRACE_CONFIG);
+
+    return get_number(config, TRACE_CONFIG__DEFERRED_START) != 0;
+}
+
+bool pfl_judge_may_leave_unstarted(struct pfl_span role, char *ret_why)
+{
+    struct judge j = {.role = role, .why = ret_why};
+
+    return pfl_role_get_number(role, ROLE__MAX_DURATION_MS) == 0 ||
+           refuse(&j, "leaving a session that was not started (its duration has no begin)",
+                  "start it");
 }

@@ -39,4 +39,9 @@ const char *pfl_method_name(enum pfl_method method); /* "unknown" for UNKNOWN */
 bool pfl_judge_request(struct pfl_span role, enum pfl_method method, struct pfl_span args_untrusted,
                        char *ret_why);
 
+/* Whether an EnableTracing that was permitted leaves the start to StartTracing. */
+bool pfl_judge_is_deferred(struct pfl_span enable_args);
+/* May a session be left that was not started? Its duration has not begun. */
+bool pfl_judge_may_leave_unstarted(struct pfl_span role, char *ret_why);
+
 #endif

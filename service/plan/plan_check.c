@@ -167,11 +167,14 @@ static int check_guardrails(const struct pfl_session_plan *p, char *why)
                           p->buffers[i].size_kb);
         sum_kb += p->buffers[i].size_kb;
     }
+    for (size_t i = 0; i < p->sources_len; i++)
+        sum_kb += p->sources[i].vm_memory_kb;
     if (p->guard_max_buffers_kb > max_kb)
         max_kb = p->guard_max_buffers_kb;
     if (sum_kb > max_kb)
         return refuse(why,
-                      "buffers: %llu kB in all; enable_extra_guardrails allows %llu, or what "
+                      "buffers: %llu kB in all, protovm_config.memory_limit_kb included; "
+                      "enable_extra_guardrails allows %llu, or what "
                       "guardrail_overrides.max_tracing_buffer_size_kb says",
                       (unsigned long long)sum_kb, (unsigned long long)max_kb);
     return 0;

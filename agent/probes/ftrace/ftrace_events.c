@@ -224,7 +224,7 @@ static int take_kprobe(struct pfl_ftrace *self, struct pfl_ftrace_session *s,
     int rc;
 
     if (!is_function_name(probe->name) || define_kprobe(self, s, probe, group) != 0) {
-        pfl_log_info("kprobe-refused", "name=\"%s\" errno=%d", probe->name, errno);
+        pfl_log_info("kprobe-refused", "name=%s errno=%d", pfl_log_quote_str(probe->name), errno);
         tell(s, FTRACE_STATS__FAILED_FTRACE_EVENTS, group, probe->name);
         return 0;
     }

@@ -136,7 +136,7 @@ static void fail(struct pfl_probe_message *errors, const char *what, const char 
 
     (void)snprintf(text, sizeof(text), "function graph: %s%s%.100s", what,
                    detail[0] != '\0' ? ": " : "", detail);
-    pfl_log_warn("function-graph-refused", "reason=\"%s\"", text);
+    pfl_log_warn("function-graph-refused", "reason=%s", pfl_log_quote_reason(text));
     pfl_probe_message_text(errors, FTRACE_STATS__ATRACE_ERRORS, text);
     pfl_probe_message_text(errors, FTRACE_STATS__FAILED_FTRACE_EVENTS, "ftrace/funcgraph_entry");
     pfl_probe_message_text(errors, FTRACE_STATS__FAILED_FTRACE_EVENTS, "ftrace/funcgraph_exit");

@@ -7,8 +7,9 @@
  * Happy path: a file without a name, a coordinator (recording.h) that writes it; while it runs its
  * counters and its size are checked every WATCH_MS; at its end the hosts' results and the
  * command's summary are kept, and the coordinator is freed. Failures: sentences of the view; a
- * recording whose trace is too large ends, and keeps the data until then. Ownership: an entry owns
- * its specs, config, file, coordinator and texts. Limits: those of the header.
+ * recording whose trace is too large, or fills the disk, ends, and keeps the data until then.
+ * Ownership: an entry owns its specs, config, file, coordinator and texts. Limits: those of the
+ * header.
  */
 #include "consumer/web/record/recordings_port.h"
 
@@ -30,6 +31,7 @@
 #define DEFAULT_TIMEOUT_MS 5000u /* the protocol's, for flushing and stopping */
 #define SUMMARY_MAX_BYTES  (1u << 20)
 #define TEXT_BYTES         128u
+#define DISK_WHY_BYTES     512u
 
 struct host_text {
     char name[sizeof(((struct pfl_host_spec *)0)->text)];
@@ -54,6 +56,8 @@ struct entry {
     uint64_t asked_ms; /* for losses */
     uint64_t over_ms;
     bool is_too_large;
+    bool is_disk_low;
+    char disk_why[DISK_WHY_BYTES];
     char session[TEXT_BYTES];
     char what[TEXT_BYTES];
     char where[PFL_SELECTOR_MAX_BYTES];
@@ -273,7 +277,10 @@ static void say_why(struct entry *e)
 {
     const char *why = pfl_recording_get_why(e->recording);
 
-    if (e->is_too_large)
+    if (e->is_disk_low)
+        (void)snprintf(e->why, sizeof(e->why), "stopped, the trace has the data until then: %s",
+                       e->disk_why);
+    else if (e->is_too_large)
         (void)snprintf(
             e->why, sizeof(e->why),
             "the trace reached the limit of %.1f MB for the page, and has the data until "
@@ -346,12 +353,23 @@ static const char *why_not_start(void *user, const struct pfl_recording *recordi
     return pfl_source_check_passes(recording, &conf, e->source_why) ? NULL : e->source_why;
 }
 
+/* While it is streamed the recording itself leaves room (pfl_recording_has_disk_room). */
+static bool fills_disk(struct entry *e)
+{
+    return pfl_recording_get_phase(e->recording) == PFL_RECORDING_READ && !e->is_disk_low &&
+           !pfl_unnamed_file_has_room(&e->file, UINT64_MAX, e->disk_why, sizeof(e->disk_why));
+}
+
 static void watch_size(struct entry *e)
 {
     uint64_t bytes = pfl_recording_get_file_bytes(e->recording);
     enum pfl_recording_phase phase = pfl_recording_get_phase(e->recording);
 
-    if (bytes > e->owner->conf.file_max_bytes && phase <= PFL_RECORDING_READ && !e->is_too_large) {
+    if (fills_disk(e)) {
+        e->is_disk_low = true;
+        pfl_recording_abort(e->recording, "the disk is low");
+    } else if (bytes > e->owner->conf.file_max_bytes && phase <= PFL_RECORDING_READ &&
+               !e->is_too_large) {
         e->is_too_large = true;
         pfl_recording_abort(e->recording, "the trace is too large");
     } else if (e->stop_bytes != 0 && bytes >= e->stop_bytes && phase == PFL_RECORDING_RUN) {
@@ -498,7 +516,8 @@ static int start(struct entry *e, const struct pfl_recordings_order *order, char
 {
     struct pfl_recording_conf conf;
 
-    if (!pfl_unnamed_file_open(&e->file, ret_why, PFL_RECORDINGS_WHY_BYTES))
+    if (!pfl_unnamed_file_open(&e->file, ret_why, PFL_RECORDINGS_WHY_BYTES) ||
+        !pfl_unnamed_file_has_room(&e->file, UINT64_MAX, ret_why, PFL_RECORDINGS_WHY_BYTES))
         return PFL_EINVAL;
     fill_conf(e, order, &conf);
     return pfl_recording_new(&conf, &e->recording);

@@ -109,7 +109,7 @@ void make_bind(struct frame *f, const char *service)
 /* Numbers that no build has, so that nobody knows them but from this answer. */
 static const char *const names[] = {"ReadBuffers",       "EnableTracing", "CloneSession",
                                     "ChangeTraceConfig", "Attach",        "FreeBuffers",
-                                    "NewMethod"};
+                                    "NewMethod",         "StartTracing",  "Detach"};
 
 void make_bind_answer(struct frame *f)
 {

@@ -27,7 +27,7 @@ struct frame {
 
 /* What the service calls itself, and its methods: numbers that no build has. */
 #define SERVICE 7u
-enum { READ = 41, ENABLE, CLONE, CHANGE, ATTACH, FREE, NEW };
+enum { READ = 41, ENABLE, CLONE, CHANGE, ATTACH, FREE, NEW, START, DETACH };
 
 int gate_kit_to_service(void *user, struct pfl_span bytes);
 int gate_kit_to_operator(void *user, struct pfl_span bytes);

@@ -62,6 +62,9 @@ static void what_it_does_not_allow_is_refused_in_words(void **state)
         {"data_sources { config { target_buffer: 0 } }", "data source \"\""},
         {"data_sources { }", "data source \"\""},
         {"buffers { size_kb: 3073 }", "size_kb"},
+        {"data_sources { config { name: \"linux.ftrace\" protovm_config { memory_limit_kb: 3073 } "
+         "} }",
+         "memory_limit_kb"},
         {"buffers { size_kb: 4294967295 } buffers { size_kb: 4294967295 }", "8589935614"},
         {"write_into_file: true", "output_path"},
         {"output_path: \"/etc/x\"", "output_path"},
@@ -230,6 +233,39 @@ static void frames_that_are_no_requests_are_refused(void **state)
     assert_int_equal(w.refused, 3);
     assert_int_equal(w.to_service.len, 0);
     assert_int_equal(pfl_gate_from_operator(w.gate, pfl_span_of("GET / HTTP/1.1", 14)), PFL_EPROTO);
+    end(&w);
+}
+
+/* Its duration counts from its start. */
+static void a_session_that_was_not_started_is_not_left(void **state)
+{
+    struct frame detach;
+    struct frame f;
+    struct world w;
+
+    (void)state;
+    begin(&w, guests);
+    bind(&w);
+    make_request(&detach, DETACH, &perfetto__protos__detach_request__descriptor,
+                 "key: \"flight-1\"");
+    make_enable_of(&f, fine, "deferred_start: true");
+    assert_passes(&w, &f);
+    assert_refused(&w, &detach, "leaving a session that was not started");
+    make_invoke(&f, START, pfl_span_of(NULL, 0));
+    assert_passes(&w, &f);
+    assert_passes(&w, &detach);
+    make_enable_of(&f, fine, "deferred_start: true");
+    assert_passes(&w, &f);
+    assert_refused(&w, &detach, "start it");
+    make_enable(&f, fine);
+    assert_passes(&w, &f);
+    assert_passes(&w, &detach);
+    end(&w);
+    begin(&w, "name: \"any\" session: \"*\"");
+    bind(&w);
+    make_enable_of(&f, fine, "deferred_start: true");
+    assert_passes(&w, &f);
+    assert_passes(&w, &detach);
     end(&w);
 }
 
@@ -577,6 +613,7 @@ int main(void)
         cmocka_unit_test(a_service_that_gives_itself_no_number_gets_no_request),
         cmocka_unit_test(other_services_are_not_bound),
         cmocka_unit_test(frames_that_are_no_requests_are_refused),
+        cmocka_unit_test(a_session_that_was_not_started_is_not_left),
         cmocka_unit_test(sessions_of_others_are_not_taken_over),
         cmocka_unit_test(methods_are_those_of_the_role),
         cmocka_unit_test(bytes_may_be_cut_anywhere_in_both_directions),

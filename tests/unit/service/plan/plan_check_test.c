@@ -74,6 +74,11 @@ static const struct {
      "buffers[0].size_kb"},
     {"buffers { size_kb: 131072 } enable_extra_guardrails: true",
      "buffers { size_kb: 131072 } " BUFFER "enable_extra_guardrails: true", "131136 kB"},
+    {"buffers { size_kb: 131068 } data_sources { config { name: \"a\" protovm_config { "
+     "memory_limit_kb: 4 } } } enable_extra_guardrails: true",
+     "buffers { size_kb: 131068 } data_sources { config { name: \"a\" protovm_config { "
+     "memory_limit_kb: 5 } } } enable_extra_guardrails: true",
+     "131073 kB"},
     {"buffers { size_kb: 131076 } enable_extra_guardrails: true "
      "guardrail_overrides { max_tracing_buffer_size_kb: 131076 }",
      "buffers { size_kb: 131080 } enable_extra_guardrails: true "

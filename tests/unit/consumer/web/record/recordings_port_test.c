@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -39,6 +40,18 @@ struct world {
 };
 
 static struct world world;
+static bool is_disk_low;
+
+/* In place of libc's. */
+int fstatvfs(int fd, struct statvfs *ret_disk)
+{
+    (void)fd;
+    *ret_disk = (struct statvfs){.f_frsize = 4096,
+                                 .f_blocks = 1000000,
+                                 .f_bfree = is_disk_low ? 1000 : 900000,
+                                 .f_bavail = is_disk_low ? 1000 : 900000};
+    return 0;
+}
 static struct pfl_tls_conf *no_tls;
 
 static void on_closed(void *user)
@@ -289,6 +302,33 @@ static void trace_that_is_too_large_ends_with_what_came(void **state)
     end(&world);
 }
 
+static void part_of_the_disk_stays_free(void **state)
+{
+    struct pfl_recording_view v;
+    uint32_t id;
+
+    (void)state;
+    prepare(&world);
+    world.fakes[0].trick = FAKE_SILENT;
+    world.fakes[0].method = "ReadBuffers";
+    assert_int_equal(open_world(&world), 0);
+    is_disk_low = true;
+    assert_int_equal(start(&world), 0);
+    assert_non_null(strstr(world.why, "are to stay free; start perfleet with another TMPDIR"));
+    is_disk_low = false;
+    id = start(&world);
+    assert_int_equal(id, 1);
+    run_until(id, PFL_RECORDING_VIEW_RUNS);
+    is_disk_low = true; /* which does not matter before something is read */
+    assert_true(pfl_recordings_stop(world.recordings, id));
+    run_until(id, PFL_RECORDING_VIEW_OVER);
+    is_disk_low = false;
+    v = view_of(id);
+    assert_non_null(strstr(v.why, "stopped, the trace has the data until then: the disk of "));
+    assert_true(v.elapsed_ms < 60000);
+    end(&world);
+}
+
 static void four_run_and_eight_are_kept(void **state)
 {
     struct pfl_recording_view views[PFL_RECORDINGS_MAX];
@@ -381,6 +421,7 @@ int main(void)
         cmocka_unit_test(host_that_dies_is_said_and_the_other_is_in_the_trace),
         cmocka_unit_test(stop_is_that_of_the_command),
         cmocka_unit_test(trace_that_is_too_large_ends_with_what_came),
+        cmocka_unit_test(part_of_the_disk_stays_free),
         cmocka_unit_test(four_run_and_eight_are_kept),
         cmocka_unit_test(time_removes_what_is_over),
         cmocka_unit_test(it_can_be_closed_at_any_moment),
