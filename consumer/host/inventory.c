@@ -3,7 +3,8 @@
  * Parses a relay's inventory and applies selections to it. Happy path: parse the JSON, keep it,
  * look values up on demand; entries without a valid name are left out, and so are labels and
  * addresses that are no plain text; the others are sorted by name, numbers by value. Failures: not
- * JSON, or JSON of another shape. Limits: PFL_INVENTORY_MAX_HOSTS, jansson's own nesting limit.
+ * JSON, or JSON of another shape. Limits: PFL_INVENTORY_MAX_HOSTS and MAX_VALUES (which are counted
+ * before, as each takes some 200 bytes), jansson's own nesting limit.
  */
 #include "consumer/host/inventory.h"
 
@@ -66,6 +67,25 @@ static int compare_names(const void *a, const void *b)
                       json_string_value(json_object_get(*y, "name")));
 }
 
+/* At most: each value is behind one of these. */
+static size_t count_values(struct pfl_span json)
+{
+    bool is_in_text = false;
+    size_t count = 0;
+
+    for (size_t i = 0; i < json.len; i++) {
+        uint8_t c = json.data[i];
+
+        if (c == '"')
+            is_in_text = !is_in_text;
+        else if (is_in_text)
+            i += c == '\\';
+        else
+            count += c == ',' || c == '[' || c == '{';
+    }
+    return count;
+}
+
 static int keep_usable(struct pfl_inventory *v, const json_t *list)
 {
     size_t len = json_array_size(list);
@@ -90,10 +110,13 @@ static int keep_usable(struct pfl_inventory *v, const json_t *list)
 
 int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_inventory)
 {
-    struct pfl_inventory *v = pfl_mem_zalloc(sizeof(*v));
+    struct pfl_inventory *v;
     const json_t *list;
     int rc;
 
+    if (count_values(body) > PFL_INVENTORY_MAX_VALUES)
+        return PFL_EPARSE;
+    v = pfl_mem_zalloc(sizeof(*v));
     if (v == NULL)
         return PFL_ENOMEM;
     pfl_text_init_json();

@@ -12,11 +12,13 @@
 #include "consumer/host/host_spec.h"
 
 #define PFL_INVENTORY_MAX_HOSTS 65536u
-#define PFL_SELECTOR_MAX_BYTES  1024u
+/* Of the whole list. Hosts with 40 labels each fill an answer of 16 MiB with fewer. */
+#define PFL_INVENTORY_MAX_VALUES (1u << 20)
+#define PFL_SELECTOR_MAX_BYTES   1024u
 
 struct pfl_inventory;
 
-/* The body of GET /v1/hosts. PFL_EPARSE (also for too many hosts), PFL_ENOMEM. */
+/* The body of GET /v1/hosts. PFL_EPARSE (also for too many hosts or values), PFL_ENOMEM. */
 PFL_MUST_USE int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_inventory);
 void pfl_inventory_free(struct pfl_inventory *self); /* NULL is legal */
 size_t pfl_inventory_get_len(const struct pfl_inventory *self);

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,57 @@ static const char *selected(const struct pfl_inventory *v, const char *selection
         strncat(names, " ", sizeof(names) - strlen(names) - 1);
     }
     return names;
+}
+
+/* They would take 0.5 GB of memory. */
+static void a_list_of_nothing_but_numbers_is_refused(void **state)
+{
+    static const char begin[] = "{\"hosts\": [], \"text\": \",[{\\\",\", \"x\": [0";
+    enum { NUMBERS = 1 << 21 };
+    size_t len = strlen(begin);
+    char *text = malloc(len + 2 * NUMBERS + 2);
+    struct pfl_inventory *v;
+
+    (void)state;
+    assert_non_null(text);
+    memcpy(text, begin, len);
+    for (unsigned i = 0; i < NUMBERS; i++, len += 2)
+        memcpy(text + len, ",0", 2);
+    memcpy(text + len, "]}", 2);
+    len += 2;
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(text, len), &v), PFL_EPARSE);
+    len = strlen(begin) + 2;
+    memcpy(text + len - 2, "]}", 2);
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(text, len), &v), 0);
+    pfl_inventory_free(v);
+    free(text);
+}
+
+/* As many as a relay remembers, with 20 labels each. */
+static void a_long_list_of_hosts_is_read(void **state)
+{
+    enum { HOSTS = 16384, LABELS = 20, ROOM = 16 << 20 };
+    char *text = malloc(ROOM);
+    struct pfl_inventory *v;
+    size_t len;
+
+    (void)state;
+    assert_non_null(text);
+    len = (size_t)snprintf(text, ROOM, "{\"hosts\": [");
+    for (unsigned i = 0; i < HOSTS; i++) {
+        len += (size_t)snprintf(text + len, ROOM - len, "%s{\"name\": \"h%u\", \"labels\": {",
+                                i == 0 ? "" : ",", i);
+        for (unsigned k = 0; k < LABELS; k++)
+            len += (size_t)snprintf(text + len, ROOM - len, "%s\"label-%u\":\"a value of %u\"",
+                                    k == 0 ? "" : ",", k, i);
+        len += (size_t)snprintf(text + len, ROOM - len, "}}");
+    }
+    len += (size_t)snprintf(text + len, ROOM - len, "]}");
+    assert_true(len < ROOM);
+    assert_int_equal(pfl_inventory_parse(pfl_span_of(text, len), &v), 0);
+    assert_int_equal(pfl_inventory_get_len(v), HOSTS);
+    pfl_inventory_free(v);
+    free(text);
 }
 
 static void entries_without_a_usable_name_are_left_out(void **state)
@@ -178,6 +230,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_has_left_when_it_is_away_for_longer_than_a_restart),
+        cmocka_unit_test(a_list_of_nothing_but_numbers_is_refused),
+        cmocka_unit_test(a_long_list_of_hosts_is_read),
         cmocka_unit_test(entries_without_a_usable_name_are_left_out),
         cmocka_unit_test(labels_and_addresses_that_are_no_plain_text_are_left_out),
         cmocka_unit_test(certificate_that_ended_before_1970_is_not_known),
