@@ -25,6 +25,7 @@ struct search {
     const Perfleet__TraceQuery *query;
     uint64_t now_unix_ns;
     uint64_t limit;
+    uint64_t scan_max;
     uint64_t found;
     uint64_t scanned;
     uint64_t page; /* rows that are read next */
@@ -144,7 +145,12 @@ static bool row_fits(struct search *s, const struct pfl_index_row *row)
 
 static bool is_tired(const struct search *s)
 {
-    return s->scanned >= PFL_INDEX_SCAN_MAX || s->work >= PFL_INDEX_SCAN_UNITS;
+    return s->scanned >= s->scan_max || s->work >= PFL_INDEX_SCAN_UNITS;
+}
+
+static bool is_looking(const struct search *s)
+{
+    return !s->is_stopped && s->found < s->limit && !is_tired(s);
 }
 
 static bool on_found(void *user, const struct pfl_sql_row *sql_row)
@@ -163,7 +169,7 @@ static bool on_found(void *user, const struct pfl_sql_row *sql_row)
         return !is_tired(search);
     search->found++;
     search->is_stopped = !search->find->on_row(search->find->user, &row);
-    return !search->is_stopped && search->found < search->limit && !is_tired(search);
+    return is_looking(search);
 }
 
 /* The cursor of a query that is continued, or the place before the first row. */
@@ -197,6 +203,7 @@ static void give_cursor(const struct search *search, struct pfl_index_cursor *re
     pfl_writer_u64(&w, search->begin_ns);
     pfl_writer_bytes(&w, search->id, strlen(search->id));
     ret_cursor->len = sizeof(ret_cursor->bytes) - w.left;
+    ret_cursor->looked_to_unix_ns = search->begin_ns;
 }
 
 static int find_page(struct pfl_index *self, struct search *search)
@@ -283,10 +290,12 @@ int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,
     bool is_over = false;
     int rc = check_query(self, q);
 
-    ret_cursor->len = 0;
+    *ret_cursor = (struct pfl_index_cursor){.len = 0};
     search.limit = q->limit == 0                    ? PFL_INDEX_LIMIT
                    : q->limit > PFL_INDEX_LIMIT_MAX ? PFL_INDEX_LIMIT_MAX
                                                     : q->limit;
+    search.scan_max =
+        q->look_at != 0 && q->look_at < PFL_INDEX_SCAN_MAX ? q->look_at : PFL_INDEX_SCAN_MAX;
     if (rc == 0 && q->n_id != 0) {
         rc = find_ids(self, &search);
         return rc == 0 && search.is_stopped ? PFL_ECLOSED : rc;
@@ -294,14 +303,16 @@ int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,
     if (rc == 0)
         rc = take_cursor(self, &search);
     /* The first page is enough where each row of it is wanted. */
-    search.page = search.limit < PAGE ? search.limit : PAGE;
-    for (; rc == 0 && !is_over && !search.is_stopped && search.found < search.limit &&
-           !is_tired(&search);
+    for (search.page = search.limit; rc == 0 && !is_over && is_looking(&search);
          search.page = PAGE) {
+        uint64_t left = search.scan_max - search.scanned;
+
+        search.page = search.page < PAGE ? search.page : PAGE;
+        search.page = search.page < left ? search.page : left;
         rc = find_page(self, &search);
-        is_over = search.in_page < search.page && search.found < search.limit &&
-                  !search.is_stopped && !is_tired(&search);
+        is_over = search.in_page < search.page && is_looking(&search);
     }
+    ret_cursor->looked_at = search.scanned;
     if (rc == 0 && !is_over)
         give_cursor(&search, ret_cursor);
     return rc == 0 && search.is_stopped ? PFL_ECLOSED : rc;

@@ -119,6 +119,7 @@ static void begin(struct pfl_job *j)
     }
     j->step = PFL_JOB_FIND;
     j->rows_left = UINT64_MAX;
+    j->look_left = q->look_at != 0 ? q->look_at : UINT64_MAX;
     if (q->limit != 0)
         j->rows_left = q->limit;
     else if (j->checked.kind == PFL_REQUEST_LIST && q->n_id == 0)

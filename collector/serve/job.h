@@ -97,6 +97,8 @@ struct pfl_job {
     struct pfl_job_place after;     /* of RUNS and ORDERS; empty: from the first */
     size_t next_id;                 /* of FIND by ids */
     uint64_t rows_left;             /* of the query's limit */
+    uint64_t look_left;             /* of the query's look_at */
+    uint64_t looked_to_unix_ns;     /* 0: all were looked at */
     uint64_t rows;                  /* of this page */
     bool is_cut;                    /* ORDERS: there was no room for the last one */
     bool is_inside;                 /* ORDERS: the order of `after` has hosts behind its host */

@@ -161,6 +161,8 @@ static void write_result(struct pfl_job *j, const struct pfl_known_hosts *hosts,
         pfl_trace_sum_write(j->sum, COLLECTOR_REPLY__SUM, m);
     else
         pfl_message_varint(m, COLLECTOR_REPLY__COUNT, j->changed);
+    if (is_last && j->looked_to_unix_ns != 0)
+        pfl_message_varint(m, COLLECTOR_REPLY__LOOKED_TO_UNIX_NS, j->looked_to_unix_ns);
 }
 
 int pfl_job_write_reply(struct pfl_job *self, const struct pfl_known_hosts *hosts, bool is_last,

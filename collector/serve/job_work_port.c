@@ -58,8 +58,12 @@ static int find(struct pfl_job *j, struct pfl_index *index)
     memcpy(cursor, j->cursor.bytes, sizeof(cursor));
     query.after = (ProtobufCBinaryData){j->cursor.len, cursor};
     query.limit = j->rows_left < PFL_INDEX_LIMIT_MAX ? (uint32_t)j->rows_left : PFL_INDEX_LIMIT_MAX;
+    query.look_at = j->look_left < PFL_INDEX_SCAN_MAX ? (uint32_t)j->look_left : 0;
     rc = find_once(j, index, &query);
-    j->is_over = j->cursor.len == 0;
+    j->look_left -= j->cursor.looked_at < j->look_left ? j->cursor.looked_at : j->look_left;
+    j->is_over = j->cursor.len == 0 || j->look_left == 0;
+    if (j->cursor.len != 0 && j->look_left == 0)
+        j->looked_to_unix_ns = j->cursor.looked_to_unix_ns;
     return rc;
 }
 

@@ -136,6 +136,9 @@ static unsigned check_query(const struct pfl_checked_request *request, char *ret
         return refuse(400, "a name has at most 255 bytes", ret_why);
     if (q->after.len > PFL_INDEX_CURSOR_BYTES)
         return refuse(400, "the cursor is malformed", ret_why);
+    if (q->look_at != 0 && request->kind != PFL_REQUEST_LIST && request->kind != PFL_REQUEST_SUM)
+        return refuse(400, "look_at is of a list or a sum: a part of the others would be left out",
+                      ret_why);
     if (kinds[request->kind].wants_selection && !has_selection(q))
         return refuse(400, "which traces? Give ids, hosts, labels, orders, triggers or a time",
                       ret_why);

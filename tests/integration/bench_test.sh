@@ -56,5 +56,7 @@ bench "the whole way of a trace, over a link, by every chain${NO_SSH:+ but ssh}"
 bench "a recording of many hosts" "" "tests/bench/record20"
 bench "growth with the number of agents" "" "tests/bench/scale"
 bench "a collector that takes in, and its index" "" "nice -n -10 tests/bench/collect"
+bench "the page of many hosts" "" "tests/bench/page --build build/release --hosts"
+bench "the page of many traces" "" "tests/bench/page --build build/release --traces"
 bench "questions to many segments" "" "tests/bench/ask"
 finish

@@ -25,23 +25,31 @@ struct cell {
     bool has_loss;
 };
 
+/* Of all rows. */
+struct scale {
+    uint64_t largest; /* traces of a cell */
+    unsigned first;   /* cell of which all traces were looked at */
+};
+
 struct row {
     struct cell cells[PFL_TRACE_HEAT_CELLS];
+    unsigned first; /* cells before it were not, or not wholly, looked at */
     uint64_t bytes;
     uint64_t losses;
     unsigned covered;
 };
 
-static void take_row(const Perfleet__TraceSum *sum, struct row *row)
+static void take_row(const Perfleet__TraceSum *sum, unsigned first, struct row *row)
 {
     memset(row, 0, sizeof(*row));
+    row->first = first;
     for (size_t i = 0; i < sum->n_cell; i++) {
         const Perfleet__TraceSum__Cell *c = sum->cell[i];
         struct cell *cell = c->index < PFL_TRACE_HEAT_CELLS ? &row->cells[c->index] : NULL;
 
         if (cell == NULL)
             continue;
-        row->covered += cell->traces == 0 && c->traces != 0;
+        row->covered += c->index >= first && cell->traces == 0 && c->traces != 0;
         cell->traces += c->traces;
         cell->has_gap = cell->has_gap || c->gaps != 0;
         cell->has_loss = cell->has_loss || c->losses != 0;
@@ -59,6 +67,20 @@ static uint64_t find_largest(const Perfleet__CollectorReply *reply)
             if (reply->sum[i]->cell[k]->traces > largest)
                 largest = reply->sum[i]->cell[k]->traces;
     return largest;
+}
+
+/* Traces that begin later were looked at: the first cell of which all are. */
+static unsigned find_first(const struct pfl_trace_selection *f,
+                           const Perfleet__CollectorReply *reply)
+{
+    uint64_t cell_ns = (f->end_unix_ns - f->begin_unix_ns) / PFL_TRACE_HEAT_CELLS;
+    uint64_t to_ns = reply->looked_to_unix_ns;
+    uint64_t cells;
+
+    if (!reply->has_looked_to_unix_ns)
+        return 0;
+    cells = to_ns > f->begin_unix_ns && cell_ns != 0 ? (to_ns - f->begin_unix_ns) / cell_ns : 0;
+    return cells < PFL_TRACE_HEAT_CELLS ? (unsigned)cells + 1 : PFL_TRACE_HEAT_CELLS;
 }
 
 /* ---- blocks ---- */
@@ -124,6 +146,8 @@ static void add_picture(struct pfl_html *h, const struct row *row, uint64_t larg
     pfl_html_attrf(h, "viewBox", "0 0 %u %u", PFL_TRACE_HEAT_CELLS * CELL_WIDTH, HEIGHT);
     pfl_html_attr(h, "preserveAspectRatio", "none");
     pfl_html_attr(h, "aria-hidden", "true");
+    if (row->first != 0)
+        add_block(h, 0, row->first, "unseen");
     add_blocks(h, row, largest, level_name);
     add_blocks(h, row, largest, mark_name);
     pfl_html_close(h);
@@ -170,7 +194,8 @@ static void add_ranges(struct pfl_html *h, const struct pfl_trace_selection *f,
     unsigned count = 0;
     unsigned end;
 
-    for (unsigned first = 0; first < PFL_TRACE_HEAT_CELLS; first = end) {
+    for (unsigned first = is_of == is_empty ? row->first : 0; first < PFL_TRACE_HEAT_CELLS;
+         first = end) {
         end = first + 1;
         if (!is_of(&row->cells[first]))
             continue;
@@ -218,17 +243,18 @@ static void add_name(struct pfl_html *h, const struct pfl_trace_selection *f,
 }
 
 static void add_row(struct pfl_html *h, const struct pfl_trace_selection *f,
-                    const Perfleet__TraceSum *sum, uint64_t largest)
+                    const Perfleet__TraceSum *sum, const struct scale *scale)
 {
     struct row row;
     char size[32];
 
-    take_row(sum, &row);
+    take_row(sum, scale->first, &row);
     pfl_html_open(h, "tr");
     add_name(h, f, sum);
-    add_picture(h, &row, largest);
+    add_picture(h, &row, scale->largest);
     open_cell(h, "Covered", true);
-    pfl_html_textf(h, "%u %%", row.covered * 100 / PFL_TRACE_HEAT_CELLS);
+    if (row.first < PFL_TRACE_HEAT_CELLS)
+        pfl_html_textf(h, "%u %%", row.covered * 100 / (PFL_TRACE_HEAT_CELLS - row.first));
     pfl_html_close(h);
     open_cell(h, "Size", true);
     pfl_html_text(h, pfl_layout_bytes(row.bytes, size, sizeof(size)));
@@ -245,6 +271,20 @@ static void add_row(struct pfl_html *h, const struct pfl_trace_selection *f,
 }
 
 /* ---- the map ---- */
+
+static void add_looked_to(struct pfl_html *h, const struct pfl_trace_selection *f,
+                          uint64_t looked_to_unix_ns)
+{
+    char time[32];
+
+    pfl_html_open(h, "p");
+    pfl_html_textf(h, "Counted: the newest %u traces, which begin after %s. ",
+                   PFL_TRACE_SELECTION_MAP_MAX,
+                   pfl_trace_selection_write_time(looked_to_unix_ns, time, sizeof(time)));
+    pfl_trace_selection_add_link(f, looked_to_unix_ns, "Count those before that", h);
+    pfl_trace_selection_add_link(f, 0, "Count all of them, which may take long", h);
+    pfl_html_close(h);
+}
 
 static void add_head(struct pfl_html *h, const struct pfl_trace_selection *f)
 {
@@ -275,8 +315,11 @@ void pfl_trace_heat_write(const struct pfl_trace_selection *filter,
 {
     static const char *const key[] = {"level1",      "few traces", "level4", "many", "lossy",
                                       "with losses", "gap",        "gap",    NULL};
-    uint64_t largest = find_largest(reply);
+    static const char *const unseen[] = {"unseen", "not looked at", NULL};
+    const struct scale scale = {find_largest(reply), find_first(filter, reply)};
 
+    if (scale.first != 0)
+        add_looked_to(h, filter, reply->looked_to_unix_ns);
     if (reply->n_sum == 0)
         return;
     pfl_layout_begin_scroll(h, "Traces by host and time");
@@ -285,9 +328,11 @@ void pfl_trace_heat_write(const struct pfl_trace_selection *filter,
     add_head(h, filter);
     pfl_html_open(h, "tbody");
     for (size_t i = 0; i < reply->n_sum && i < PFL_TRACE_HEAT_ROWS; i++)
-        add_row(h, filter, reply->sum[i], largest);
+        add_row(h, filter, reply->sum[i], &scale);
     pfl_layout_end_table(h);
     pfl_html_open(h, "p");
     pfl_layout_add_key(h, key);
+    if (scale.first != 0)
+        pfl_layout_add_key(h, unseen);
     pfl_html_close(h);
 }

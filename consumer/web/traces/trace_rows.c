@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "consumer/web/html/layout.h"
+#include "consumer/web/traces/trace_selection.h"
 
 #define BAR_WIDTH  1000u
 #define BAR_HEIGHT 24u
@@ -56,16 +56,6 @@ void pfl_trace_rows_take(struct pfl_trace_rows *self, const Perfleet__CollectorR
     }
     if (reply->has_cursor && reply->cursor.len != 0)
         self->has_more = true;
-}
-
-static const char *write_time(uint64_t unix_ns, char *room, size_t room_len)
-{
-    time_t at = (time_t)(unix_ns / NS_PER_S);
-    struct tm tm;
-
-    if (localtime_r(&at, &tm) == NULL || strftime(room, room_len, "%F %T", &tm) == 0)
-        (void)snprintf(room, room_len, "?");
-    return room;
 }
 
 /* ---- the bar ---- */
@@ -119,7 +109,9 @@ static void add_block(const struct scale *s, const struct pfl_trace_row *row, st
     pfl_html_attrf(h, "height", "%u", BAR_HEIGHT - 4);
     pfl_html_attr(h, "class", class_of(row));
     pfl_html_open(h, "title");
-    pfl_html_textf(h, "%s %s", write_time(row->begin_unix_ns, time, sizeof(time)), row->order);
+    pfl_html_textf(h, "%s %s",
+                   pfl_trace_selection_write_time(row->begin_unix_ns, time, sizeof(time)),
+                   row->order);
     pfl_html_close(h);
     pfl_html_close(h);
 }
@@ -143,8 +135,8 @@ void pfl_trace_rows_write_bar(const struct pfl_trace_rows *self, uint64_t now_un
     pfl_html_attr(h, "preserveAspectRatio", "none");
     pfl_html_attr(h, "role", "img");
     pfl_html_attrf(h, "aria-label", "%zu traces from %s to %s", self->len,
-                   write_time(s.begin_ns, from, sizeof(from)),
-                   write_time(s.end_ns, to, sizeof(to)));
+                   pfl_trace_selection_write_time(s.begin_ns, from, sizeof(from)),
+                   pfl_trace_selection_write_time(s.end_ns, to, sizeof(to)));
     for (size_t i = 0; i < self->len; i++)
         add_block(&s, &self->rows[i], h);
     pfl_html_close(h);
@@ -201,7 +193,8 @@ static void add_pin(const struct pfl_trace_row *row, struct pfl_html *h)
     if (row->is_pinned)
         pfl_html_textf(h, "%s: %s", row->pin_who, row->pin_reason);
     if (row->is_pinned && row->pin_end_unix_ns != 0)
-        pfl_html_textf(h, ", until %s", write_time(row->pin_end_unix_ns, time, sizeof(time)));
+        pfl_html_textf(h, ", until %s",
+                       pfl_trace_selection_write_time(row->pin_end_unix_ns, time, sizeof(time)));
     pfl_html_close(h);
 }
 
@@ -241,7 +234,7 @@ static void add_row(const struct pfl_trace_row *row, bool is_choice, struct pfl_
         add_choice(row, h);
     pfl_html_open(h, "th");
     pfl_html_attr(h, "scope", "row");
-    pfl_html_text(h, write_time(row->begin_unix_ns, text, sizeof(text)));
+    pfl_html_text(h, pfl_trace_selection_write_time(row->begin_unix_ns, text, sizeof(text)));
     pfl_html_close(h);
     if (is_choice)
         add_host(row, h);

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "consumer/config/instant.h"
 #include "consumer/web/html/layout.h"
@@ -31,6 +32,7 @@ static const struct field {
     FIELD(host, "Host", "--host"),    FIELD(select, "Labels", "--select"),
     FIELD(order, "Order", "--order"), FIELD(trigger, "Trigger", "--trigger"),
     FIELD(group, "Group by", NULL),   FIELD(lossy, NULL, NULL),
+    FIELD(all, NULL, NULL),
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
@@ -133,6 +135,9 @@ void pfl_trace_selection_fill(struct pfl_trace_selection *self, uint32_t limit,
     take_one(self->host, &ret_query->hosts[0], &q->host, &q->n_host);
     take_one(self->order, &ret_query->orders[0], &q->order, &q->n_order);
     take_one(self->trigger, &ret_query->triggers[0], &q->trigger, &q->n_trigger);
+    q->has_look_at = self->all[0] == '\0';
+    if (q->has_look_at)
+        q->look_at = limit != 0 ? PFL_TRACE_SELECTION_LIST_MAX : PFL_TRACE_SELECTION_MAP_MAX;
     if (limit == 0)
         return;
     q->has_limit = 1;
@@ -156,6 +161,31 @@ void pfl_trace_selection_add_address(const struct pfl_trace_selection *self,
 {
     for (size_t i = 0; i < FIELDS; i++)
         pfl_page_address_add(address, fields[i].name, text_of(self, i));
+}
+
+const char *pfl_trace_selection_write_time(uint64_t unix_ns, char *room, size_t room_len)
+{
+    time_t at = (time_t)(unix_ns / NS_PER_S);
+    struct tm tm;
+
+    if (localtime_r(&at, &tm) == NULL || strftime(room, room_len, "%F %T", &tm) == 0)
+        (void)snprintf(room, room_len, "?");
+    return room;
+}
+
+void pfl_trace_selection_add_link(const struct pfl_trace_selection *self, uint64_t until_unix_ns,
+                                  const char *text, struct pfl_html *h)
+{
+    char until[32];
+
+    (void)pfl_trace_selection_write_time(until_unix_ns + NS_PER_S - 1, until, sizeof(until));
+    pfl_html_open(h, "a");
+    pfl_html_href(h, "/traces", "since", self->since, "until",
+                  until_unix_ns != 0 ? until : self->until, "host", self->host, "select",
+                  self->select, "order", self->order, "trigger", self->trigger, "group",
+                  self->group, "lossy", self->lossy, "all", until_unix_ns == 0 ? "1" : "");
+    pfl_html_text(h, text);
+    pfl_html_close(h);
 }
 
 void pfl_trace_selection_add_hidden(const struct pfl_trace_selection *self, struct pfl_html *h)

@@ -13,6 +13,9 @@
 #define PFL_TRACE_SELECTION_LABELS_MAX 16u
 #define PFL_TRACE_SELECTION_CURSOR_MAX 64u
 #define PFL_TRACE_SELECTION_SINCE      "24h" /* unless the form says otherwise */
+/* Traces that a collector looks at for a page: some 0.1 s of the list, and 0.2 s of the map. */
+#define PFL_TRACE_SELECTION_LIST_MAX 20000u
+#define PFL_TRACE_SELECTION_MAP_MAX  40000u
 
 struct pfl_trace_selection {
     /* As typed, for the form. */
@@ -24,6 +27,7 @@ struct pfl_trace_selection {
     char trigger[PFL_TRACE_SELECTION_TEXT_MAX];
     char group[PFL_TRACE_SELECTION_TEXT_MAX]; /* a label's name: rows of the map */
     char lossy[2];                            /* "1" or "" */
+    char all[2];                              /* "1": look at all traces, however long it takes */
     char after[2 * PFL_TRACE_SELECTION_CURSOR_MAX + 1];
     /* Parsed. */
     uint64_t begin_unix_ns;
@@ -47,9 +51,15 @@ struct pfl_trace_selection_query {
     char *orders[1];
     char *triggers[1];
 };
-/* Of one page of the list; the map's has no cursor and limit. */
+/* Of one page of the list; the map's has no cursor, and a limit of 0. */
 void pfl_trace_selection_fill(struct pfl_trace_selection *self, uint32_t limit,
                               struct pfl_trace_selection_query *ret_query);
+/* The link to another time of it: `until` is UNIX time, rounded up to a second; 0: the same time,
+ * but all of its traces. */
+void pfl_trace_selection_add_link(const struct pfl_trace_selection *self, uint64_t until_unix_ns,
+                                  const char *text, struct pfl_html *h);
+/* Local, as the list has times. */
+const char *pfl_trace_selection_write_time(uint64_t unix_ns, char *room, size_t room_len);
 /* Its fields as parameters, without the cursor. */
 void pfl_trace_selection_add_address(const struct pfl_trace_selection *self,
                                      struct pfl_page_address *address);

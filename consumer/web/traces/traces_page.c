@@ -84,10 +84,25 @@ static void add_older(const struct pfl_traces_page *page, struct pfl_html *h)
     pfl_html_open(h, "a");
     pfl_html_href(h, "/traces", "since", f->since, "until", f->until, "host", f->host, "select",
                   f->select, "order", f->order, "trigger", f->trigger, "group", f->group, "lossy",
-                  f->lossy, "after", page->next);
+                  f->lossy, "all", f->all, "after", page->next);
     pfl_html_attr(h, "rel", "next");
-    pfl_html_text(h, "Older ones");
+    pfl_html_text(h, page->looked_to_unix_ns != 0 ? "Look at older ones" : "Older ones");
     pfl_html_close(h);
+    pfl_html_close(h);
+}
+
+/* How many there are is not known: a search stops after so many traces. */
+static void add_looked_to(const struct pfl_traces_page *page, struct pfl_html *h)
+{
+    char time[32];
+
+    if (page->looked_to_unix_ns == 0)
+        return;
+    pfl_html_open(h, "p");
+    pfl_html_attr(h, "class", "count");
+    pfl_html_textf(h, "Looked at %u traces, back to %s. ", PFL_TRACE_SELECTION_LIST_MAX,
+                   pfl_trace_selection_write_time(page->looked_to_unix_ns, time, sizeof(time)));
+    pfl_trace_selection_add_link(page->filter, 0, "Look at all of them, which may take long", h);
     pfl_html_close(h);
 }
 
@@ -97,13 +112,19 @@ static void add_list(const struct pfl_traces_page *page, const struct pfl_layout
     pfl_html_open(h, "p");
     pfl_html_attr(h, "class", "count");
     if (page->rows->len == 0)
-        pfl_html_text(h, "No traces here.");
+        pfl_html_text(h, page->looked_to_unix_ns != 0 ? "No traces so far." : "No traces here.");
     else
         pfl_html_textf(h, "%zu traces, newest first%s.", page->rows->len,
-                       page->next[0] != '\0' ? "; there are older ones" : "");
+                       page->looked_to_unix_ns != 0 ? "; there may be older ones"
+                       : page->next[0] != '\0'      ? "; there are older ones"
+                                                    : "");
     pfl_html_close(h);
-    if (page->rows->len == 0)
+    add_looked_to(page, h);
+    if (page->rows->len == 0) {
+        if (page->looked_to_unix_ns != 0)
+            add_older(page, h);
         return;
+    }
     pfl_layout_form(layout, h, "/traces/choose");
     pfl_trace_selection_add_hidden(page->filter, h);
     add_buttons(layout, h);
@@ -135,7 +156,7 @@ void pfl_traces_page_end(const struct pfl_trace_selection *filter,
         pfl_html_leaf(h, "h2", "By time");
     if (why[0] != '\0')
         pfl_html_leaf_of(h, "p", "bad", why);
-    else if (map != NULL && map->n_sum == 0)
+    else if (map != NULL && map->n_sum == 0 && !map->has_looked_to_unix_ns)
         pfl_html_leaf(h, "p", "No traces at that time.");
     else if (map != NULL)
         pfl_trace_heat_write(filter, map, h);

@@ -12,8 +12,9 @@
 struct pfl_traces_page {
     const struct pfl_trace_selection *filter;
     const struct pfl_trace_rows *rows;
-    const char *next; /* the cursor of older ones; "": there are none */
-    const char *why;  /* "" or why there is no list */
+    const char *next;           /* the cursor of older ones; "": there are none */
+    uint64_t looked_to_unix_ns; /* not 0: only traces that begin later were looked at */
+    const char *why;            /* "" or why there is no list */
 };
 
 /* The frame, the filter and the list; the map follows (pfl_traces_page_end). */

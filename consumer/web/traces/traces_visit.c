@@ -22,6 +22,7 @@ struct traces_visit {
     struct pfl_trace_selection filter;
     struct pfl_trace_rows rows;
     char next[2 * PFL_TRACE_SELECTION_CURSOR_MAX + 1];
+    uint64_t looked_to_unix_ns;
     char why[512];
     struct pfl_collector_call *call; /* owned; NULL: none */
     uint32_t list_id;
@@ -73,7 +74,7 @@ static void end_page(struct traces_visit *v, const Perfleet__CollectorReply *map
 static void begin_page(struct traces_visit *v, const char *why)
 {
     struct pfl_layout layout = lay_out(v);
-    const struct pfl_traces_page page = {&v->filter, &v->rows, v->next, why};
+    const struct pfl_traces_page page = {&v->filter, &v->rows, v->next, v->looked_to_unix_ns, why};
 
     pfl_traces_page_begin(&page, &layout, &v->html);
     if (v->html.rc != 0) {
@@ -150,6 +151,7 @@ static void take_list(struct traces_visit *v, const Perfleet__CollectorReply *re
                                          v->next);
     if (reply->has_more)
         return;
+    v->looked_to_unix_ns = reply->looked_to_unix_ns;
     v->list_id = 0;
     begin_page(v, "");
     if (v->is_begun)

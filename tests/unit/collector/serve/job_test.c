@@ -98,6 +98,41 @@ static void a_cursor_continues_after_the_limit(void **state)
     assert_int_equal(world_status(), 400);
 }
 
+/* What the operator may not see counts: it is looked at. */
+static void a_list_says_how_far_it_looked(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    uint8_t cursor[PFL_INDEX_CURSOR_BYTES];
+
+    (void)state;
+    for (uint32_t i = 1; i <= 3; i++)
+        world_store_web(i, 1);
+    world_store_db(4);
+    q.list = &query;
+    query.has_look_at = 1;
+    query.look_at = 3;
+    world_ask(&q);
+    assert_int_equal(world.replies_len, 1);
+    assert_int_equal(world_count_traces(), 2);
+    assert_true(world_last()->has_cursor && world_last()->cursor.len <= sizeof(cursor));
+    assert_int_equal(world_last()->looked_to_unix_ns, WORLD_T0 + 2 * WORLD_S);
+    memcpy(cursor, world_last()->cursor.data, world_last()->cursor.len);
+    query.has_after = 1;
+    query.after = (ProtobufCBinaryData){world_last()->cursor.len, cursor};
+    world_ask(&q);
+    assert_int_equal(world_count_traces(), 1);
+    assert_int_equal(world.replies[0]->trace[0]->segment->number, 1);
+    assert_false(world_last()->has_cursor || world_last()->has_looked_to_unix_ns);
+    /* The limit comes first: how far it looked is not said, as the cursor does. */
+    query.has_after = 0;
+    query.after.len = 0;
+    query.has_limit = 1;
+    query.limit = 1;
+    world_ask(&q);
+    assert_true(world_last()->has_cursor && !world_last()->has_looked_to_unix_ns);
+}
+
 static void traces_are_found_by_their_ids(void **state)
 {
     Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
@@ -180,6 +215,30 @@ static void a_sum_of_many_is_made_in_steps(void **state)
     assert_int_equal(world.replies_len, 1);
     assert_int_equal(world.steps[PFL_JOB_FIND], 2);
     assert_int_equal(world_last()->sum[0]->cell[0]->gaps, PFL_INDEX_LIMIT_MAX + 5);
+}
+
+static void a_sum_says_how_far_it_looked(void **state)
+{
+    Perfleet__CollectorRequest q = PERFLEET__COLLECTOR_REQUEST__INIT;
+    Perfleet__CollectorRequest__SumRequest part = PERFLEET__COLLECTOR_REQUEST__SUM_REQUEST__INIT;
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+
+    (void)state;
+    for (uint32_t i = 1; i <= PFL_INDEX_LIMIT_MAX + 5; i++)
+        world_store(&(struct world_trace){"web1", "role=web", i, 0, i, NULL});
+    q.sum = &part;
+    part.what = &query;
+    part.has_cells = query.has_end_unix_ns = query.has_look_at = 1;
+    part.cells = 1;
+    query.end_unix_ns = INT64_MAX;
+    query.look_at = PFL_INDEX_LIMIT_MAX + 2; /* more than one step */
+    world_ask(&q);
+    assert_int_equal(world_last()->sum[0]->cell[0]->gaps, PFL_INDEX_LIMIT_MAX + 2);
+    assert_int_equal(world_last()->looked_to_unix_ns, WORLD_T0 + 4 * WORLD_S);
+    query.look_at = PFL_INDEX_LIMIT_MAX + 6;
+    world_ask(&q);
+    assert_int_equal(world_last()->sum[0]->cell[0]->gaps, PFL_INDEX_LIMIT_MAX + 5);
+    assert_false(world_last()->has_looked_to_unix_ns);
 }
 
 /* ---- bytes ---- */
@@ -761,6 +820,8 @@ int main(void)
         CASE(an_empty_part_says_that_work_goes_on),
         cmocka_unit_test(all_of_this_is_as_recorded),
         CASE(every_allocation_may_fail),
+        CASE(a_list_says_how_far_it_looked),
+        CASE(a_sum_says_how_far_it_looked),
         CASE(only_a_list_without_ids_and_a_limit_has_the_usual_one),
     };
     pfl_record_begin();

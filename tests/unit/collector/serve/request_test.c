@@ -80,6 +80,10 @@ static void changes_want_a_selection(void **state)
     query.host = hosts;
     query.n_host = 1;
     assert_int_equal(judge(&rm), 0);
+    query.look_at = 5;
+    assert_int_equal(judge(&list), 0);
+    assert_int_equal(judge(&rm), 400); /* what it did not look at would stay, without a word */
+    query.look_at = 0;
     assert_int_equal(asked.right, ROLE__MANAGE_TRACES);
     assert_ptr_equal(asked.query, &query);
 }

@@ -42,6 +42,7 @@ static void without_fields_it_is_the_last_day(void **state)
     assert_int_equal(query.query.begin_unix_ns, (NOW_S - 86400) * NS_PER_S);
     assert_int_equal(query.query.end_unix_ns, NOW_S * NS_PER_S);
     assert_int_equal(query.query.limit, 100);
+    assert_int_equal(query.query.look_at, PFL_TRACE_SELECTION_LIST_MAX);
     assert_true(query.query.n_host == 0 && query.query.n_label == 0 && query.query.n_order == 0 &&
                 query.query.n_trigger == 0 && !query.query.lossy && !query.query.has_after);
 }
@@ -70,7 +71,18 @@ static void each_field_is_in_the_query(void **state)
     assert_memory_equal(query.query.after.data, "\x01\xff", 2);
     pfl_trace_selection_fill(&filter, 0, &query); /* of the map */
     assert_false(query.query.has_after || query.query.has_limit);
+    assert_int_equal(query.query.look_at, PFL_TRACE_SELECTION_MAP_MAX);
     assert_int_equal(query.query.n_label, 2);
+}
+
+static void who_asks_for_all_gets_all(void **state)
+{
+    (void)state;
+    read_filter("all=1");
+    pfl_trace_selection_fill(&filter, 100, &query);
+    assert_false(query.query.has_look_at);
+    pfl_trace_selection_fill(&filter, 0, &query);
+    assert_false(query.query.has_look_at);
 }
 
 static void what_makes_no_sense_is_said(void **state)
@@ -199,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_fields_it_is_the_last_day),
         cmocka_unit_test(each_field_is_in_the_query),
+        cmocka_unit_test(who_asks_for_all_gets_all),
         cmocka_unit_test(what_makes_no_sense_is_said),
         cmocka_unit_test(cursor_that_is_none_is_the_beginning),
         cmocka_unit_test(it_is_an_address_and_a_command),

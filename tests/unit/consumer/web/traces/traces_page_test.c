@@ -26,6 +26,7 @@ static char evil[] = EVIL;
 static char text[TEXT_MAX];
 static struct pfl_trace_selection filter;
 static struct pfl_trace_rows rows;
+static uint64_t looked_to_unix_ns;
 static struct pfl_command_line command;
 static const struct pfl_layout_tab tabs[] = {{"/traces", "Traces"}};
 
@@ -49,6 +50,7 @@ static int set_up(void **state)
     tzset();
     memset(&filter, 0, sizeof(filter));
     memset(&rows, 0, sizeof(rows));
+    looked_to_unix_ns = 0;
     filter.why = "";
     (void)snprintf(filter.since, sizeof(filter.since), "96m");
     filter.begin_unix_ns = BEGIN_S * NS_PER_S;
@@ -192,6 +194,41 @@ static void cell_that_comes_often_has_the_darkest_level(void **state)
                         "<rect x=\"30\" y=\"0\" width=\"10\" height=\"18\" class=\"level4\">");
 }
 
+static void map_says_how_far_back_it_looked(void **state)
+{
+    static const unsigned values[][5] = {{40, 1, 0, 0, 0}, {60, 1, 0, 0, 0}};
+    Perfleet__TraceSum sum = make_sum(values, 2);
+    Perfleet__TraceSum *sums[] = {&sum};
+    Perfleet__CollectorReply reply = PERFLEET__COLLECTOR_REPLY__INIT;
+    struct pfl_html h;
+
+    (void)state;
+    reply.sum = sums;
+    reply.n_sum = 1;
+    reply.has_looked_to_unix_ns = 1;
+    reply.looked_to_unix_ns = (BEGIN_S + 47 * 60 + 30) * NS_PER_S + 1;
+    pfl_html_init(&h, TEXT_MAX);
+    pfl_html_open(&h, "main");
+    pfl_trace_heat_write(&filter, &reply, &h);
+    take(&h);
+    assert_string_equal(
+        between("<p>Counted", "</p>"),
+        "<p>Counted: the newest 40000 traces, which begin after 2027-01-15 08:47:30. "
+        "<a href=\"/traces?since=96m&amp;until=2027-01-15%2008%3A47%3A31\">Count those before that"
+        "</a>\n<a href=\"/traces?since=96m&amp;all=1\">Count all of them, which may take long</a>"
+        "\n");
+    assert_string_equal(between("<rect x=\"0\"", "</rect>"),
+                        "<rect x=\"0\" y=\"0\" width=\"480\" height=\"18\" class=\"unseen\">");
+    assert_string_equal(between("none ", "; "), "none 08:48:00–09:00:00, 09:01:00–09:36:00");
+    assert_string_equal(between("\"n\">2 %", "</td>"), "\"n\">2 %");
+    reply.looked_to_unix_ns = UINT64_MAX; /* a collector may say anything */
+    pfl_html_init(&h, TEXT_MAX);
+    pfl_html_open(&h, "main");
+    pfl_trace_heat_write(&filter, &reply, &h);
+    take(&h);
+    assert_non_null(strstr(text, "width=\"960\" height=\"18\" class=\"unseen\">"));
+}
+
 static void map_by_label_has_no_links(void **state)
 {
     static const unsigned values[][5] = {{0, 1, 0, 0, 0}};
@@ -240,11 +277,35 @@ static void take_trace(void)
 
 static void write_page(struct pfl_html *h, const char *why)
 {
-    const struct pfl_traces_page page = {&filter, &rows, "0aff", why};
+    const struct pfl_traces_page page = {&filter, &rows, "0aff", looked_to_unix_ns, why};
     struct pfl_layout layout = lay_out();
 
     pfl_traces_page_begin(&page, &layout, h);
     pfl_traces_page_end(&filter, NULL, "", &layout, h);
+}
+
+static void list_says_how_far_back_it_looked(void **state)
+{
+    struct pfl_html h;
+
+    (void)state;
+    looked_to_unix_ns = (BEGIN_S + 60) * NS_PER_S;
+    pfl_html_init(&h, TEXT_MAX);
+    write_page(&h, "");
+    take(&h);
+    assert_string_equal(
+        between("<p class=\"count\">", "<footer>"),
+        "<p class=\"count\">No traces so far.</p>\n<p class=\"count\">Looked at 20000 traces, back "
+        "to 2027-01-15 08:01:00. <a href=\"/traces?since=96m&amp;all=1\">Look at all of them, "
+        "which "
+        "may take long</a>\n</p>\n<p><a href=\"/traces?since=96m&amp;after=0aff\" rel=\"next\">"
+        "Look at older ones</a>\n</p>\n</main>\n");
+    take_trace();
+    pfl_html_init(&h, TEXT_MAX);
+    write_page(&h, "");
+    take(&h);
+    assert_non_null(strstr(text, ">1 traces, newest first; there may be older ones.</p>"));
+    assert_non_null(strstr(text, "back to 2027-01-15 08:01:00"));
 }
 
 static void list_has_a_box_for_each_trace(void **state)
@@ -405,6 +466,8 @@ static int write_all(void *user)
     reply.sum = sums;
     reply.n_sum = 1;
     pfl_html_init(&h, TEXT_MAX);
+    reply.has_looked_to_unix_ns = 1;
+    reply.looked_to_unix_ns = looked_to_unix_ns = filter.begin_unix_ns + 1;
     write_page(&h, "");
     pfl_trace_heat_write(&filter, &reply, &h);
     write_confirm(&h, "id=" ID, PFL_TRACES_PIN);
@@ -428,7 +491,9 @@ int main(void)
         CASE(map_has_blocks_and_the_same_in_words),
         CASE(cells_out_of_range_and_many_ranges_are_bounded),
         CASE(cell_that_comes_often_has_the_darkest_level),
+        CASE(map_says_how_far_back_it_looked),
         CASE(map_by_label_has_no_links),
+        CASE(list_says_how_far_back_it_looked),
         CASE(list_has_a_box_for_each_trace),
         CASE(reasons_take_the_place_of_parts),
         CASE(question_names_what_it_is_about),
