@@ -23,6 +23,7 @@
 #include "consumer/web/frame/web_access.h"
 #include "consumer/web/html/command_line.h"
 #include "consumer/web/web_port.h"
+#include "proto/tunnel/identity.h"
 
 #define LINK_BYTES   128u
 #define RETRY_MAX_MS 5000u
@@ -32,6 +33,7 @@ struct page {
     struct pfl_web *web; /* NULL: closing, or closed */
     uv_signal_t signals[2];
     unsigned open; /* signals, and the port */
+    struct pfl_identity own;
 };
 
 /* ---- the relay, for the pages ---- */
@@ -241,6 +243,16 @@ static const char *check_proxy(struct pfl_proxy_args *p, uint16_t port)
     return NULL;
 }
 
+/* NULL: none. */
+static const char *get_own_name(const struct pfl_targets *t, struct pfl_identity *room)
+{
+    return t->tls != NULL &&
+                   pfl_identity_parse(pfl_tls_conf_get_identity(t->tls)->uri, room) == 0 &&
+                   room->role == PFL_IDENTITY_OPERATOR
+               ? room->name
+               : NULL;
+}
+
 static int serve(struct pfl_args *args)
 {
     struct pfl_targets *t = &args->targets;
@@ -256,6 +268,7 @@ static int serve(struct pfl_args *args)
         .inventory = t->inventory,
         .hosts = {t->selection, t->hosts, t->hosts_len},
         .fleet = t->fleet,
+        .own_name = get_own_name(t, &page.own),
         .collector = args->collector,
         .options = options.text,
         .words = words,

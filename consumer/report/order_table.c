@@ -11,10 +11,10 @@
 
 #define NAMES_BYTES 4096u /* of an order and its orderer, from a peer */
 
-static const char *when_of(const Perfleet__OrderStatus *s)
+const char *pfl_order_table_when(const Perfleet__OrderStatus *order)
 {
     struct pfl_order_terms terms;
-    const Perfleet__Order *o = s->order;
+    const Perfleet__Order *o = order->order;
 
     if (o == NULL ||
         (o->continuous == NULL && o->on_trigger == NULL && o->schedule == NULL && o->once == NULL))
@@ -23,7 +23,7 @@ static const char *when_of(const Perfleet__OrderStatus *s)
     return pfl_order_when_name(terms.when);
 }
 
-static const char *state_name(const Perfleet__HostOrderState *state)
+const char *pfl_order_table_state(const Perfleet__HostOrderState *state)
 {
     static const char *const names[] = {"waiting", "running", "refused", "paused", "ended"};
 
@@ -57,7 +57,7 @@ static int begin_line(struct pfl_order_table *t, const Perfleet__OrderStatus *s)
     pfl_buf_clear(&t->begun);
     if (rc == 0)
         rc = pfl_text_add(&t->begun, "%-24s %-16s %-11s", pfl_text_name(name_of(s)),
-                          pfl_text_name(s->orderer), when_of(s));
+                          pfl_text_name(s->orderer), pfl_order_table_when(s));
     return rc;
 }
 
@@ -82,7 +82,7 @@ static void count_host(struct pfl_order_table *t, const Perfleet__OrderStatus__H
 static int show_host(const Perfleet__OrderStatus__Host *h, struct pfl_buf *out)
 {
     const Perfleet__HostOrderState *s = h->state;
-    int rc = pfl_text_add(out, "  %-24s %-8s%s", pfl_text_name(h->name), state_name(s),
+    int rc = pfl_text_add(out, "  %-24s %-8s%s", pfl_text_name(h->name), pfl_order_table_state(s),
                           h->is_connected ? "" : "  not connected");
 
     if (rc == 0 && s != NULL && s->behind_segments != 0)
@@ -99,7 +99,7 @@ static int show_host(const Perfleet__OrderStatus__Host *h, struct pfl_buf *out)
 static int show_order(const Perfleet__OrderStatus *s, struct pfl_buf *out)
 {
     return pfl_text_add(out, "%s of %s: %s, generation %" PRIu32 "%s\n", pfl_text_name(name_of(s)),
-                        pfl_text_name(s->orderer), when_of(s), s->generation,
+                        pfl_text_name(s->orderer), pfl_order_table_when(s), s->generation,
                         s->order != NULL && s->order->paused ? ", paused" : "");
 }
 
@@ -112,7 +112,7 @@ static json_t *host_json(const Perfleet__OrderStatus__Host *h)
 
     json_object_set_new(out, "name", pfl_text_json_peer(h->name));
     json_object_set_new(out, "connected", json_boolean(h->is_connected));
-    json_object_set_new(out, "state", json_string(state_name(s)));
+    json_object_set_new(out, "state", json_string(pfl_order_table_state(s)));
     if (s == NULL)
         return out;
     json_object_set_new(out, "why", pfl_text_json_peer(s->why));
@@ -133,7 +133,7 @@ static void begin_json(struct pfl_order_table *t, const Perfleet__OrderStatus *s
     t->hosts = json_array();
     json_object_set_new(order, "name", pfl_text_json_peer(name_of(s)));
     json_object_set_new(order, "orderer", pfl_text_json_peer(s->orderer));
-    json_object_set_new(order, "when", json_string(when_of(s)));
+    json_object_set_new(order, "when", json_string(pfl_order_table_when(s)));
     pfl_text_json_number(order, "generation", s->generation);
     json_object_set_new(order, "paused", json_boolean(s->order != NULL && s->order->paused));
     json_object_set_new(order, "hosts", t->hosts);

@@ -10,6 +10,11 @@
 #include "base/buf.h"
 #include "perfleet/collector.pb-c.h"
 
+/* "continuous"; "?": it says nothing that is known. */
+const char *pfl_order_table_when(const Perfleet__OrderStatus *order);
+/* "running"; of NULL "unknown". */
+const char *pfl_order_table_state(const Perfleet__HostOrderState *state);
+
 enum pfl_order_table_form {
     PFL_ORDER_TABLE_LIST, /* one line an order */
     PFL_ORDER_TABLE_SHOW, /* the order, and a line for each of its hosts */

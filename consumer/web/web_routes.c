@@ -10,6 +10,7 @@
 #include "consumer/web/hosts/live_visit.h"
 #include "consumer/web/record/record_visit.h"
 #include "consumer/web/record/recording_visit.h"
+#include "consumer/web/running/order_visit.h"
 #include "consumer/web/running/running_visit.h"
 #include "consumer/web/running/session_change_visit.h"
 #include "consumer/web/traces/trace_change_visit.h"
@@ -28,6 +29,8 @@ static const struct pfl_web_route routes[] = {
     {"POST", "/recording/remove", pfl_recording_visit_remove},
     {"POST", "/recording/stop", pfl_recording_visit_stop},
     {"GET", "/running", pfl_running_visit_open},
+    {"GET", "/running/order", pfl_order_visit_open},
+    {"POST", "/running/order", pfl_order_visit_change},
     {"POST", "/running/session", pfl_session_change_visit_open},
     {"GET", "/traces", pfl_traces_visit_open},
     {"POST", "/traces/choose", pfl_trace_change_visit_choose},

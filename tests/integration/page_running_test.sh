@@ -1,29 +1,35 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC1091,SC2153,SC2154
-# perfleet ui, Running: a browser copies, stops, reads and discards the hosts' sessions, as the commands do; who may not.
+# perfleet ui, Running: a browser copies, stops, reads and discards the hosts' sessions, and changes orders, as the commands do; who
+# may not; what is said without a collector.
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/tests/support/axe.sh"
 P=$BIN/perfleet
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
+pki operator keeper
 pki operator guest
+pki operator other
 cat >"$WORK/policy.pbtx" <<END
 rule { name: "me" operator: "me" host: "*" }
+rule { name: "others" operator: "other" host: "*" }
 rule { name: "guests" operator: "guest" host: "*" role: "guests" }
+rule { name: "keeper" operator: "keeper" host: "*" role: "collectors" }
+role { name: "collectors" collect: true }
 role { name: "guests" method: "Query*" }
 END
 MEETING=(--policy "$WORK/policy.pbtx")
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
-mkdir -m 700 "$WORK/shots" "$WORK/traces"
+mkdir -m 700 "$WORK/shots" "$WORK/traces" "$WORK/store" "$WORK/handles"
 
 start_host() { # start_host NAME ROLE
-    mkdir -p "$WORK/$1"
+    mkdir -p "$WORK/$1" "$WORK/spool-$1"
     use_service "$1"
-    start "$1" "$BIN/perfleetd"
+    start "$1" "$BIN/perfleetd" --output-dir "$WORK/spool-$1"
     wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
     start "example-$1" "$BIN/perfleet-example" --rate 1000
-    wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --label "role=$2"
+    wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --segments-dir "$WORK/spool-$1" --label "role=$2"
 }
 start_host web1 web || { check "the first host is there" false; finish; }
 start_host db1 db || { check "and the second" false; finish; }
@@ -33,6 +39,23 @@ printf 'buffers { size_kb: 1024 fill_policy: RING_BUFFER }\ndata_sources { confi
     >"$WORK/flight.pbtx"
 check "a flight recorder runs on both" fleet start flight -c "$WORK/flight.pbtx" --select '*'
 check "and another, whose name is a script, on one" fleet start '<script>alert(1)</script>' -c "$WORK/flight.pbtx" --host db1
+
+start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" --ca "$WORK/pki/ca.pem" \
+    --cert "$WORK/pki/operator-keeper.pem" --key "$WORK/pki/operator-keeper.key"
+COLLECTOR=$STARTED
+wait_for 20 grep -q 'serving: ' "$WORK/collector.log"
+cat >"$WORK/cpu.pbtx" <<END
+name: "cpu"
+select { host: "*" }
+config { buffers { size_kb: 4096 fill_policy: RING_BUFFER } data_sources { config { name: "$EXAMPLE_SOURCE" } } }
+continuous { segment_ms: 1000 }
+END
+check "an order records both hosts" says '^cpu: put' fleet order put "$WORK/cpu.pbtx"
+sed 's/"cpu"/"theirs"/; s/host: "\*"/host: "db1"/' "$WORK/cpu.pbtx" >"$WORK/theirs.pbtx"
+check "and one of another operator, one of them" says '^theirs: put' "$P" order put "$WORK/theirs.pbtx" --relay "$RELAY" \
+    --ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-other.pem" --key "$WORK/pki/operator-other.key"
+is_recorded() { fleet order list | grep -qE '^cpu +me +continuous +2 +2 '; }
+check "the first runs on both" wait_for 60 is_recorded
 
 start_pages() { # start_pages NAME OPERATOR [OPTIONS]: LINK
     start "$1" env TMPDIR="$WORK/traces" "$P" ui --relay "$RELAY" --ca "$WORK/pki/ca.pem" \
@@ -49,8 +72,15 @@ start_pages guest guest
 GUEST=$LINK
 start_pages ui me --ui-dir "$ROOT/tests/support/ui"
 check "pages of an operator who may do all are there, and of one who may only look" test -n "$LINK" -a "$LINK" != "$GUEST"
-start walk python3 -B "$ROOT/tests/support/page_running_walk.py" "$LINK" "$GUEST" "$WORK/shots" "$AXE" "${PFL_CHROMIUM_FLAGS[@]}"
+start walk python3 -B "$ROOT/tests/support/page_running_walk.py" "$LINK" "$GUEST" "$WORK/shots" "$AXE" "$WORK/handles" "${PFL_CHROMIUM_FLAGS[@]}"
 WALK=$STARTED
+while ! is_gone "$WALK"; do # what the walk asks for: see page_running_walk.py
+    if [ -e "$WORK/handles/kill-collector" ] && [ ! -e "$WORK/handles/kill-collector.done" ]; then
+        kill -9 "$COLLECTOR"
+        : >"$WORK/handles/kill-collector.done"
+    fi
+    sleep 0.1
+done
 wait "$WALK"
 rc=$?
 tap_claims cat "$WORK/walk.log"

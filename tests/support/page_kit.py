@@ -12,6 +12,16 @@ import urllib.parse
 from browser_pipe import Browser
 
 
+def ask(handles, name):
+    """Has the test do `name`: a file in the folder `handles` asks for it, and NAME.done says that it was done."""
+    open(os.path.join(handles, name), "w", encoding="utf-8").close()
+    for _ in range(600):
+        if os.path.exists(os.path.join(handles, name + ".done")):
+            return True
+        time.sleep(0.1)
+    return False
+
+
 class Walk:
     """`link` is that of perfleet ui, `folder` gets screenshots, `axe` is axe-core's script or "-", `flags` are Chromium's."""
 

@@ -11,20 +11,11 @@ import re
 import sys
 import time
 
-from page_kit import Walk
+from page_kit import Walk, ask
 
 CONFIG = ('buffers { size_kb: 4096 fill_policy: RING_BUFFER }\n'
           'data_sources { config { name: "com.example.load" } }\n')
 STATE = "document.querySelector('#progress .whole strong')?.innerText"
-
-
-def ask(handles, name):
-    open(os.path.join(handles, name), "w", encoding="utf-8").close()
-    for _ in range(600):
-        if os.path.exists(os.path.join(handles, name + ".done")):
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def walk_form(w):

@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks the Running page of `perfleet ui` in a headless Chromium, and prints a line of TAP for each claim.
 
-Usage: page_running_walk.py LINK GUEST FOLDER AXE FLAG...
-The hosts db1 and web1 have a flight recorder, db1 another one whose name is a script. GUEST is the link of an operator
-who may ask, and change nothing."""
+Usage: page_running_walk.py LINK GUEST FOLDER AXE HANDLES FLAG...
+The hosts db1 and web1 have a flight recorder, db1 another one whose name is a script, and both record for the order cpu of
+me, db1 for the order theirs of other.
+GUEST is the link of an operator who may ask, and change nothing. HANDLES: see page_kit.ask; kill-collector."""
 import html
 import http.client
 import os
 import re
 import sys
+import time
 import urllib.parse
 
-from page_kit import Walk
+from page_kit import Walk, ask
 
 STATE = "document.querySelector('#progress .whole strong')?.innerText"
 ROW = "[...document.querySelectorAll('tbody tr')].find(r => r.querySelector('th').innerText == %r)?.innerText"
@@ -92,6 +94,57 @@ def walk_without_script(w):
     w.claim("what is no name is, too", w.submit("/running/session", {"session": "a" * 200, "do": "stop"}, token)[0] == 400)
 
 
+def walk_orders(w):
+    row = ROW % "cpu"
+    w.go("/running")
+    w.claim("an order is a row, with who ordered it and its hosts", w.wait(
+        f"/cpu\\s+me\\s+continuous\\s+running\\s+2\\s+2\\s+0\\s+0/.test({row})"), w.text())
+    w.claim("another's order is there, too, without buttons", w.run(
+        "(r => r.innerText.includes('other') && !r.querySelector('button'))([...document.querySelectorAll('tbody tr')]"
+        ".find(r => r.querySelector('th').innerText == 'theirs'))"), w.text())
+    w.run("[...document.querySelectorAll('tbody th a')].find(a => a.innerText == 'cpu').click(); true")
+    w.claim("it has a page with its hosts", w.wait("location.pathname == '/running/order'") and w.wait(
+        "/db1\\s+running/.test(document.querySelector('tbody').innerText) && /web1\\s+running/.test(document.querySelector('tbody')"
+        ".innerText)"), w.text())
+    w.claim("whose command is that which shows it", w.run("document.querySelector('#command').innerText").startswith(
+        "perfleet order show --relay") and w.run("document.querySelector('#command').innerText").endswith(" me/cpu"), w.text())
+    w.judge("order", 420)
+    w.click("button[aria-label='Pause…: cpu']")
+    w.claim("a pause asks first", w.wait("document.querySelector('h1')?.innerText == 'Pause order cpu?'"), w.text())
+    w.claim("with the command that does the same", re.match(
+        "perfleet order pause --relay .* cpu$", w.run("document.querySelector('#command').innerText")), w.text())
+    w.click("main form button")
+    w.claim("then it is done, and said", w.wait("document.querySelector('.notice')?.innerText == 'Order cpu was paused.'"), w.text())
+    w.claim("and seen", w.run(f"/continuous\\s+paused/.test({row})"), w.text())
+    w.click("button[aria-label='Resume…: cpu']")
+    w.wait("location.pathname == '/running/order'")
+    w.click("main form button")
+    w.claim("it is resumed likewise", w.wait("document.querySelector('.notice')?.innerText == 'Order cpu was resumed.'"), w.text())
+    w.claim("and runs again", any(w.go("/running") and w.run(f"/continuous\\s+running/.test({row})") for _ in range(60)), w.text())
+    token = w.token_in(w.get("/running")[1])
+    form = {"order": "cpu", "do": "rm", "sure": "1"}
+    w.claim("an order is changed with the form's token alone", w.submit("/running/order", form, "0" * 32)[0] == 403)
+    w.claim("and with the cookie", w.submit("/running/order", form, token, Cookie=None)[0] == 403)
+    status, _, where = w.submit("/running/order", {**form, "order": "none"}, token)
+    w.claim("an order that is not there is said", status == 303 and "Order none was not removed: " in w.get(where)[1])
+    w.claim("what is no order's name is refused", w.submit("/running/order", {**form, "order": EVIL}, token)[0] == 400)
+
+
+def walk_collector(w, handles):
+    token = w.token_in(w.get("/running")[1])
+    status, _, where = w.submit("/running/order", {"order": "cpu", "do": "rm", "sure": "1"}, token)
+    w.claim("without script an order is removed", status == 303 and "Order cpu was removed." in w.get(where)[1], where)
+    ask(handles, "kill-collector")
+    page = ""
+    for _ in range(60):
+        page = w.get("/running")[1]
+        if "No collector is connected" in page:
+            break
+        time.sleep(0.5)
+    w.claim("without a collector the page says so", "No collector is connected to the relay, and orders need one." in page, page)
+    w.claim("and shows the sessions", html.escape(EVIL) in page, page)
+
+
 class Guest:
     """Another operator's pages, without a browser."""
 
@@ -123,18 +176,23 @@ def walk_guest(w, guest):
     w.claim("and discards nothing", "flight was discarded on 0 of 2 hosts. db1: " in html.unescape(page), page)
     page = guest.submit("/running/session", {"session": "flight", "do": "stop", "sure": "1"})
     w.claim("nor stops", "flight was stopped on 0 of 2 hosts. db1: " in html.unescape(page), page)
+    w.claim("sees why there are no orders", "No orders: " in page and ">cpu<" not in page, page)
+    page = guest.submit("/running/order", {"order": "cpu", "do": "rm", "sure": "1"})
+    w.claim("nor does the collector remove it", "Order cpu was not removed: " in html.unescape(page), page)
 
 
 def main():
-    link, guest, folder, axe = sys.argv[1:5]
-    w = Walk(link, folder, axe, sys.argv[5:])
+    link, guest, folder, axe, handles = sys.argv[1:6]
+    w = Walk(link, folder, axe, sys.argv[6:])
     try:
         w.wait("location.pathname == '/hosts'")
         walk_snapshot(w)
         walk_guest(w, Guest(guest))
+        walk_orders(w)
         walk_stop(w)
         walk_discard(w)
         walk_without_script(w)
+        walk_collector(w, handles)
         w.end()
     finally:
         w.browser.close()

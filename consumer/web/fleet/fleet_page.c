@@ -53,12 +53,6 @@ static void add_fact(struct pfl_html *h, const char *name, const char *value)
     pfl_html_leaf(h, "dd", value[0] != '\0' ? value : "–");
 }
 
-static void open_cell(struct pfl_html *h, const char *label)
-{
-    pfl_html_open(h, "td");
-    pfl_html_attr(h, "data-label", label);
-}
-
 static void open_head_cell(struct pfl_html *h)
 {
     pfl_html_open(h, "tr");
@@ -175,21 +169,21 @@ static void add_loss(const struct pfl_fleet_page *p, size_t cause, uint64_t grea
     open_head_cell(h);
     pfl_html_text(h, losses[cause].cause);
     pfl_html_close(h);
-    open_cell(h, "Lost in");
+    pfl_layout_begin_cell(h, "Lost in", false);
     pfl_html_text(h, losses[cause].where);
     pfl_html_close(h);
-    open_cell(h, "Count");
+    pfl_layout_begin_cell(h, "Count", false);
     pfl_html_textf(h, "%" PRIu64 " ", loss->count);
     pfl_chart_write_share((double)loss->count / (double)greatest, h);
     pfl_html_close(h);
-    open_cell(h, "Hosts");
+    pfl_layout_begin_cell(h, "Hosts", false);
     pfl_html_textf(h, "%zu", loss->hosts);
     pfl_html_close(h);
-    open_cell(h, "Most");
+    pfl_layout_begin_cell(h, "Most", false);
     pfl_html_textf(h, "%" PRIu64 " at ", loss->most);
     add_host(p, loss->most_at, h);
     pfl_html_close(h);
-    open_cell(h, "Meaning");
+    pfl_layout_begin_cell(h, "Meaning", false);
     pfl_html_text(h, losses[cause].what);
     pfl_html_close(h);
     pfl_html_close(h);
@@ -234,10 +228,10 @@ static void add_end(const struct pfl_fleet_page *p, int64_t end_s, struct pfl_ht
 {
     char age[32];
 
-    open_cell(h, "Until");
+    pfl_layout_begin_cell(h, "Until", false);
     pfl_hosts_page_add_certificate(end_s, p->now_s, h);
     pfl_html_close(h);
-    open_cell(h, "Left");
+    pfl_layout_begin_cell(h, "Left", false);
     if (end_s <= p->now_s)
         pfl_html_leaf_of(h, "span", "bad", "none");
     else

@@ -44,6 +44,7 @@ struct pfl_web_conf {
     struct pfl_inventory *inventory; /* transferred, also on failure; NULL without relay */
     struct pfl_host_rows_conf hosts;
     const char *fleet;        /* "" if it has no name */
+    const char *own_name;     /* the operator's, of the certificate; NULL: none */
     const char *collector;    /* its name; NULL: the only one at the relay */
     const char *options;      /* " --relay ...": of the connection, for command lines */
     const char *const *words; /* the same options as words, up to NULL; NULL: none */

@@ -79,14 +79,6 @@ static void add_cell(struct pfl_html *h, const char *label, const char *text)
     pfl_html_close(h);
 }
 
-static void add_head_cell(struct pfl_html *h, const char *text)
-{
-    pfl_html_open(h, "th");
-    pfl_html_attr(h, "scope", "row");
-    pfl_html_text(h, text);
-    pfl_html_close(h);
-}
-
 static size_t shown(size_t count)
 {
     return count < PFL_HOST_PAGE_MAX_ROWS ? count : PFL_HOST_PAGE_MAX_ROWS;
@@ -243,7 +235,7 @@ static void add_session(const session_t *s, int64_t now_s, struct pfl_html *h)
 
     pfl_html_open(h, "tr");
     (void)snprintf(text, sizeof(text), "%" PRIu64, s->id);
-    add_head_cell(h, text);
+    pfl_layout_add_head_cell(h, text);
     if (name[0] == '\0' && s->has_perfleet_detach_key)
         name = pfl_log_quote((const char *)s->perfleet_detach_key.data, s->perfleet_detach_key.len);
     add_cell(h, "Name", name);
@@ -333,7 +325,7 @@ static void add_producer(const producer_t *p, struct pfl_html *h)
 
     pfl_html_open(h, "tr");
     (void)snprintf(text, sizeof(text), "%d", p->id);
-    add_head_cell(h, text);
+    pfl_layout_add_head_cell(h, text);
     add_cell(h, "Name", p->name);
     (void)snprintf(text, sizeof(text), "%d", p->pid);
     add_cell(h, "Process", text);
@@ -381,7 +373,7 @@ static void write_sources(const char *const *names, size_t len, struct pfl_html 
         (void)snprintf(text, sizeof(text), "%zu producer%s", end - begin,
                        end - begin == 1 ? "" : "s");
         pfl_html_open(h, "tr");
-        add_head_cell(h, names[begin]);
+        pfl_layout_add_head_cell(h, names[begin]);
         add_cell(h, "Offered by", text);
         pfl_html_close(h);
         begin = end;

@@ -76,17 +76,9 @@ static void add_search(const struct pfl_hosts_page *p, struct pfl_html *h)
 
 /* ---- cells ---- */
 
-static void open_cell(struct pfl_html *h, const char *label, bool is_number)
-{
-    pfl_html_open(h, "td");
-    pfl_html_attr(h, "data-label", label);
-    if (is_number)
-        pfl_html_attr(h, "class", "n");
-}
-
 static void add_number(struct pfl_html *h, const char *label, bool is_known, uint64_t number)
 {
-    open_cell(h, label, true);
+    pfl_layout_begin_cell(h, label, true);
     if (is_known)
         pfl_html_textf(h, "%" PRIu64, number);
     else
@@ -176,7 +168,7 @@ static void add_buffers(const struct pfl_host_facts *f, struct pfl_html *h)
     char used[32];
     char all[32];
 
-    open_cell(h, "Buffers", true);
+    pfl_layout_begin_cell(h, "Buffers", true);
     if (f == NULL || !f->has_figures)
         pfl_html_text(h, "–");
     else if (f->ring_bytes == 0)
@@ -189,7 +181,7 @@ static void add_buffers(const struct pfl_host_facts *f, struct pfl_html *h)
 
 static void add_lost(const struct pfl_host_facts *f, struct pfl_html *h)
 {
-    open_cell(h, "Lost", true);
+    pfl_layout_begin_cell(h, "Lost", true);
     if (f == NULL || !f->has_figures) {
         pfl_html_text(h, "–");
     } else {
@@ -208,7 +200,7 @@ static void add_facts(const struct pfl_host_facts *f, struct pfl_html *h)
     bool is_known = f != NULL && f->why[0] == '\0';
     const struct pfl_host_facts *known = is_known ? f : NULL;
 
-    open_cell(h, "Service", false);
+    pfl_layout_begin_cell(h, "Service", false);
     pfl_html_text(h, is_known && f->service[0] != '\0' ? f->service : "–");
     pfl_html_close(h);
     add_number(h, "Producers", is_known, is_known ? f->producers : 0);
@@ -221,16 +213,16 @@ static void add_facts(const struct pfl_host_facts *f, struct pfl_html *h)
 static void add_relay_facts(const struct pfl_hosts_page *p, const struct pfl_inventory_host *relay,
                             struct pfl_html *h)
 {
-    open_cell(h, "Agent", false);
+    pfl_layout_begin_cell(h, "Agent", false);
     pfl_html_text(h, relay->version[0] != '\0' ? relay->version : "–");
     pfl_html_close(h);
-    open_cell(h, "Clock", true);
+    pfl_layout_begin_cell(h, "Clock", true);
     pfl_hosts_page_add_clock(relay, h);
     pfl_html_close(h);
-    open_cell(h, "Certificate", false);
+    pfl_layout_begin_cell(h, "Certificate", false);
     pfl_hosts_page_add_certificate(relay->certificate_end_s, p->now_s, h);
     pfl_html_close(h);
-    open_cell(h, "Labels", false);
+    pfl_layout_begin_cell(h, "Labels", false);
     pfl_hosts_page_add_labels(relay, h);
     pfl_html_close(h);
 }
@@ -248,7 +240,7 @@ static void add_row(const struct pfl_hosts_page *p, size_t number, struct pfl_ht
     pfl_html_text(h, row.title);
     pfl_html_close(h);
     pfl_html_close(h);
-    open_cell(h, "State", false);
+    pfl_layout_begin_cell(h, "State", false);
     pfl_hosts_page_add_state(&row, h);
     pfl_html_close(h);
     add_facts(row.facts, h);

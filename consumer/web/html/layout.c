@@ -146,6 +146,22 @@ void pfl_layout_end_table(struct pfl_html *h)
     pfl_html_close(h);
 }
 
+void pfl_layout_begin_cell(struct pfl_html *h, const char *label, bool is_number)
+{
+    pfl_html_open(h, "td");
+    pfl_html_attr(h, "data-label", label);
+    if (is_number)
+        pfl_html_attr(h, "class", "n");
+}
+
+void pfl_layout_add_head_cell(struct pfl_html *h, const char *text)
+{
+    pfl_html_open(h, "th");
+    pfl_html_attr(h, "scope", "row");
+    pfl_html_text(h, text);
+    pfl_html_close(h);
+}
+
 void pfl_layout_add_key(struct pfl_html *h, const char *const *pairs)
 {
     pfl_html_open(h, "span");

@@ -46,6 +46,10 @@ void pfl_layout_end_table(struct pfl_html *h);
 /* Its parts, for a table whose columns depend on what it shows. */
 void pfl_layout_begin_scroll(struct pfl_html *h, const char *label);
 void pfl_layout_add_column(struct pfl_html *h, const char *column);
+/* A cell of a row, to be closed; `label` is its column's name, which a narrow screen shows. */
+void pfl_layout_begin_cell(struct pfl_html *h, const char *label, bool is_number);
+/* The cell with the row's name. */
+void pfl_layout_add_head_cell(struct pfl_html *h, const char *text);
 /* The key of colours: pairs of a class and its meaning, which end with NULL. */
 void pfl_layout_add_key(struct pfl_html *h, const char *const *pairs);
 /* A page that says why there is none. */

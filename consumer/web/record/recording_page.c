@@ -150,13 +150,6 @@ static void add_state(const host_t *host, struct pfl_html *h)
     pfl_html_close(h);
 }
 
-static void begin_cell(struct pfl_html *h, const char *label)
-{
-    pfl_html_open(h, "td");
-    pfl_html_attr(h, "class", "n");
-    pfl_html_attr(h, "data-label", label);
-}
-
 static void add_host(const host_t *host, struct pfl_html *h)
 {
     char size[32];
@@ -171,10 +164,10 @@ static void add_host(const host_t *host, struct pfl_html *h)
     pfl_html_attr(h, "data-label", "Progress");
     add_bar(h, host->why[0] != '\0' ? PFL_RECORDING_NO_BAR : host->share, host->name);
     pfl_html_close(h);
-    begin_cell(h, "Read");
+    pfl_layout_begin_cell(h, "Read", true);
     pfl_html_text(h, pfl_layout_bytes(host->bytes, size, sizeof(size)));
     pfl_html_close(h);
-    begin_cell(h, "Losses");
+    pfl_layout_begin_cell(h, "Losses", true);
     if (host->has_losses && host->losses != 0)
         pfl_html_open(h, "strong");
     if (host->has_losses)
@@ -184,7 +177,7 @@ static void add_host(const host_t *host, struct pfl_html *h)
     if (host->has_losses && host->losses != 0)
         pfl_html_close(h);
     pfl_html_close(h);
-    begin_cell(h, "Clock");
+    pfl_layout_begin_cell(h, "Clock", true);
     if (host->has_clock)
         pfl_html_textf(h, "± %.3f ms", (double)host->clock_error_ns / 1e6);
     else
@@ -360,10 +353,10 @@ static void add_row(const view_t *v, struct pfl_html *h)
     pfl_html_attr(h, "data-label", "State");
     pfl_html_text(h, word_state(v));
     pfl_html_close(h);
-    begin_cell(h, "Hosts");
+    pfl_layout_begin_cell(h, "Hosts", true);
     pfl_html_textf(h, "%zu", v->hosts_len);
     pfl_html_close(h);
-    begin_cell(h, "Trace");
+    pfl_layout_begin_cell(h, "Trace", true);
     pfl_html_text(h, v->has_trace ? pfl_layout_bytes(v->file_bytes, size, sizeof(size)) : "–");
     pfl_html_close(h);
     pfl_html_close(h);

@@ -9,37 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static void begin_cell(struct pfl_html *h, const char *label, bool is_number)
-{
-    pfl_html_open(h, "td");
-    if (is_number)
-        pfl_html_attr(h, "class", "n");
-    pfl_html_attr(h, "data-label", label);
-}
+#include "consumer/web/running/running_confirm.h"
 
 static void add_hosts(const struct pfl_running_row *row, struct pfl_html *h)
 {
-    begin_cell(h, "Hosts", false);
+    pfl_layout_begin_cell(h, "Hosts", false);
     pfl_html_textf(h, "%zu: %s", row->hosts_len, row->hosts);
     pfl_html_close(h);
-}
-
-static void add_button(struct pfl_html *h, const char *action, const char *text, const char *name)
-{
-    pfl_html_open(h, "button");
-    pfl_html_attr(h, "type", "submit");
-    pfl_html_attr(h, "name", "do");
-    pfl_html_attr(h, "value", action);
-    pfl_html_attrf(h, "aria-label", "%s: %s", text, name);
-    pfl_html_text(h, text);
-    pfl_html_close(h);
-}
-
-/* A form with buttons for one session. */
-static void begin_form(struct pfl_html *h, const struct pfl_layout *layout, const char *session)
-{
-    pfl_layout_form(layout, h, "/running/session");
-    pfl_layout_add_hidden(h, "session", session);
 }
 
 /* What has only a key cannot be copied, so reading takes it. */
@@ -55,20 +31,20 @@ static void add_actions(const struct pfl_running_row *row, const struct pfl_layo
 {
     bool can_be_copied = row->name[0] != '\0' && row->is_running;
 
-    begin_cell(h, "Actions", false);
+    pfl_layout_begin_cell(h, "Actions", false);
     pfl_html_open(h, "div");
     pfl_html_attr(h, "class", "deeds");
     if (can_be_copied) {
-        begin_form(h, layout, row->name);
-        add_button(h, "snapshot", "Snapshot now", row->name);
+        pfl_running_confirm_begin_form(PFL_RUNNING_SESSION, row->name, layout, h);
+        pfl_running_confirm_add_button(h, "snapshot", "Snapshot now", row->name);
         pfl_html_close(h);
     }
     if (row->key[0] != '\0') {
-        begin_form(h, layout, row->key);
+        pfl_running_confirm_begin_form(PFL_RUNNING_SESSION, row->key, layout, h);
         if (row->is_running)
-            add_button(h, "stop", "Stop…", row->key);
-        add_button(h, "read", name_read(row), row->key);
-        add_button(h, "kill", "Discard…", row->key);
+            pfl_running_confirm_add_button(h, "stop", "Stop…", row->key);
+        pfl_running_confirm_add_button(h, "read", name_read(row), row->key);
+        pfl_running_confirm_add_button(h, "kill", "Discard…", row->key);
         pfl_html_close(h);
     }
     if (!can_be_copied && row->key[0] == '\0')
@@ -91,23 +67,20 @@ static void add_row(const struct pfl_running_row *row, int64_t now_s,
     char text[32] = "–";
 
     pfl_html_open(h, "tr");
-    pfl_html_open(h, "th");
-    pfl_html_attr(h, "scope", "row");
-    pfl_html_text(h, title_of(row));
-    pfl_html_close(h);
-    begin_cell(h, "State", false);
+    pfl_layout_add_head_cell(h, title_of(row));
+    pfl_layout_begin_cell(h, "State", false);
     pfl_html_text(h, row->state);
     pfl_html_close(h);
     add_hosts(row, h);
-    begin_cell(h, "Since", false);
+    pfl_layout_begin_cell(h, "Since", false);
     pfl_html_text(h, row->since_s != 0
                          ? pfl_layout_age((double)(now_s - row->since_s), text, sizeof(text))
                          : text);
     pfl_html_close(h);
-    begin_cell(h, "Buffers", true);
+    pfl_layout_begin_cell(h, "Buffers", true);
     pfl_html_text(h, pfl_layout_bytes(row->ring_bytes, text, sizeof(text)));
     pfl_html_close(h);
-    begin_cell(h, "User", true);
+    pfl_layout_begin_cell(h, "User", true);
     pfl_html_textf(h, "%" PRId32, row->user);
     pfl_html_close(h);
     add_actions(row, layout, h);
@@ -144,8 +117,12 @@ void pfl_running_page_write(const struct pfl_running_page *page, const struct pf
                      "what its hosts have now, and it continues. A session that was left running "
                      "can be stopped, read and discarded, unless a program is attached to it.");
     pfl_html_close(h);
+    if (page->why != NULL)
+        pfl_html_leaf_of(h, "p", "bad", page->why);
     if (page->rows->len != 0)
         add_table(page, layout, h);
+    if (page->orders != NULL)
+        pfl_order_page_write_section(page->orders, layout, h);
     pfl_layout_end(layout, h);
 }
 
@@ -180,24 +157,19 @@ const char *pfl_running_page_name_action(enum pfl_running_action action)
     return actions[action].name;
 }
 
-void pfl_running_page_write_confirm(const struct pfl_running_confirm *confirm,
-                                    const struct pfl_layout *layout, struct pfl_html *h)
+void pfl_running_page_write_confirm(enum pfl_running_action action, const char *session,
+                                    size_t hosts_len, const struct pfl_layout *layout,
+                                    struct pfl_html *h)
 {
-    pfl_layout_begin(layout, h);
-    pfl_html_open(h, "h1");
-    pfl_html_textf(h, "%s %s on %zu %s?", actions[confirm->action].question, confirm->session,
-                   confirm->hosts_len, confirm->hosts_len == 1 ? "host" : "hosts");
-    pfl_html_close(h);
-    pfl_html_leaf(h, "p", actions[confirm->action].text);
-    pfl_layout_form(layout, h, "/running/session");
-    pfl_layout_add_hidden(h, "session", confirm->session);
-    pfl_layout_add_hidden(h, "do", actions[confirm->action].name);
-    pfl_layout_add_hidden(h, "sure", "1");
-    pfl_layout_add_submit(h, actions[confirm->action].question);
-    pfl_html_open(h, "a");
-    pfl_html_href_page(h, "/running");
-    pfl_html_text(h, "Back");
-    pfl_html_close(h);
-    pfl_html_close(h);
-    pfl_layout_end(layout, h);
+    char title[PFL_RUNNING_ROWS_NAME_BYTES + 64];
+    const struct pfl_running_confirm confirm = {.object = PFL_RUNNING_SESSION,
+                                                .name = session,
+                                                .action = actions[action].name,
+                                                .title = title,
+                                                .text = actions[action].text,
+                                                .button = actions[action].question};
+
+    (void)snprintf(title, sizeof(title), "%s %s on %zu %s?", actions[action].question, session,
+                   hosts_len, hosts_len == 1 ? "host" : "hosts");
+    pfl_running_confirm_write(&confirm, layout, h);
 }

@@ -192,7 +192,6 @@ static void act(struct change_visit *v, struct chosen *c)
 
 static void ask_first(struct change_visit *v, struct chosen *c)
 {
-    const struct pfl_running_confirm confirm = {v->action, v->session, c->len};
     struct pfl_layout layout = pfl_web_lay_out(v->base.web, "Running", "/running", 0);
     struct pfl_command_line command;
     struct pfl_html h;
@@ -200,7 +199,7 @@ static void ask_first(struct change_visit *v, struct chosen *c)
     write_command(c, NULL, &command);
     layout.command = &command;
     pfl_html_init(&h, PFL_WEB_PAGE_MAX_BYTES);
-    pfl_running_page_write_confirm(&confirm, &layout, &h);
+    pfl_running_page_write_confirm(v->action, v->session, c->len, &layout, &h);
     pfl_web_visit_send_page(&v->base, 200, &h);
     pfl_html_fini(&h);
 }

@@ -15,28 +15,27 @@
 #include "consumer/config/duration.h"
 #include "consumer/web/frame/notices.h"
 #include "consumer/web/frame/web_answer.h"
-#include "consumer/web/traces/collector_call_port.h"
+#include "consumer/web/traces/collector_visit.h"
 #include "consumer/web/traces/trace_download_visit.h"
 #include "consumer/web/traces/traces_page.h"
 
 #define ID_BYTES 27u
 
 struct change_visit {
-    struct pfl_web_visit base;
+    struct pfl_collector_visit collector;
     enum pfl_traces_action action;
     struct pfl_trace_selection filter;
     char ids[PFL_FORM_MAX_FIELDS][ID_BYTES];
     size_t ids_len;
     char reason[PFL_TRACE_SELECTION_TEXT_MAX];
     uint64_t keep_ms;
-    struct pfl_collector_call *call; /* owned; NULL: none */
     uint64_t count;
     bool is_done;
 };
 
 static struct change_visit *visit_of(struct pfl_web_visit *base)
 {
-    return PFL_CONTAINER_OF(base, struct change_visit, base);
+    return PFL_CONTAINER_OF(pfl_collector_visit_of(base), struct change_visit, collector);
 }
 
 static void lead_back(const struct pfl_trace_selection *filter,
@@ -108,13 +107,12 @@ static void lead_back_with(struct change_visit *v, const char *result)
     struct pfl_page_address back;
 
     lead_back(&v->filter, &back);
-    pfl_web_visit_redirect(&v->base, &back, result);
+    pfl_web_visit_redirect(&v->collector.base, &back, result);
 }
 
 static void say_result(struct change_visit *v)
 {
     static const char *const words[] = {"", "", "", "pinned", "unpinned", "deleted"};
-    const char *why = pfl_collector_call_get_why(v->call);
     char text[PFL_NOTICES_MAX_BYTES];
 
     if (v->is_done && v->count == v->ids_len)
@@ -126,7 +124,7 @@ static void say_result(struct change_visit *v)
                        v->ids_len, words[v->action]);
     else
         (void)snprintf(text, sizeof(text), "Not done: %s.",
-                       why[0] != '\0' ? why : "no collector is connected to the relay");
+                       pfl_collector_visit_get_why(&v->collector));
     lead_back_with(v, text);
 }
 
@@ -156,9 +154,9 @@ static void send_request(struct change_visit *v, struct pfl_collector_call *call
     (void)pfl_collector_call_send(call, &request);
 }
 
-static void on_ready(void *user, struct pfl_collector_call *call)
+static void on_ready(struct pfl_collector_visit *visit, struct pfl_collector_call *call)
 {
-    struct change_visit *v = user;
+    struct change_visit *v = visit_of(&visit->base);
     Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
     char *ids[PFL_FORM_MAX_FIELDS];
 
@@ -169,39 +167,29 @@ static void on_ready(void *user, struct pfl_collector_call *call)
     send_request(v, call, &query);
 }
 
-static void on_reply(void *user, const Perfleet__CollectorReply *reply)
+static void on_reply(struct pfl_collector_visit *visit, const Perfleet__CollectorReply *reply)
 {
-    struct change_visit *v = user;
+    struct change_visit *v = visit_of(&visit->base);
 
     v->count += reply->count;
     if (reply->status == 0 && reply->has_more)
         return;
     v->is_done = reply->status == 0;
-    pfl_collector_call_end(v->call, v->is_done ? "" : pfl_collector_call_quote_why(reply));
+    pfl_collector_call_end(v->collector.call,
+                           v->is_done ? "" : pfl_collector_call_quote_why(reply));
 }
 
-static void on_call_done(void *user)
+static void on_done(struct pfl_collector_visit *visit)
 {
-    struct change_visit *v = user;
-
-    if (v->base.exchange != NULL)
-        say_result(v);
-    pfl_web_visit_release(&v->base);
-}
-
-static void abort_visit(struct pfl_web_visit *base)
-{
-    struct change_visit *v = visit_of(base);
-
-    if (v->call != NULL)
-        pfl_collector_call_end(v->call, "perfleet ui ends");
+    if (visit->base.exchange != NULL)
+        say_result(visit_of(&visit->base));
 }
 
 static void free_visit(struct pfl_web_visit *base)
 {
     struct change_visit *v = visit_of(base);
 
-    pfl_collector_call_free(v->call);
+    pfl_collector_visit_fini(&v->collector);
     pfl_mem_free(v);
 }
 
@@ -230,7 +218,7 @@ static const char *judge(struct change_visit *v, const struct pfl_form *form)
     if (v->action == PFL_TRACES_PIN &&
         !pfl_duration_parse_age(pfl_form_get(form, "keep"), &v->keep_ms))
         return "Not pinned: keep for a time such as 30d or 12h.";
-    return pfl_web_get_conf(v->base.web)->conn.tunnel == NULL
+    return pfl_web_get_conf(v->collector.base.web)->conn.tunnel == NULL
                ? "Traces come from a collector, which needs a relay."
                : "";
 }
@@ -239,30 +227,20 @@ void pfl_trace_change_visit_open(struct pfl_web *web, struct pfl_http_exchange *
                                  const struct pfl_web_request *request)
 {
     static const struct pfl_web_visit_ops ops = {
-        .answer = answer, .abort = abort_visit, .on_over = free_visit};
-    const struct pfl_web_conf *conf = pfl_web_get_conf(web);
+        .answer = answer, .abort = pfl_collector_visit_abort, .on_over = free_visit};
+    static const struct pfl_collector_visit_ops collector = {on_ready, on_reply, on_done};
     struct change_visit *v = pfl_mem_zalloc(sizeof(*v));
-    const struct pfl_collector_call_conf call = {.loop = conf->conn.loop,
-                                                 .tunnel = conf->conn.tunnel,
-                                                 .collector = conf->collector,
-                                                 .timeout_ms = conf->timeout_ms,
-                                                 .on_ready = on_ready,
-                                                 .on_reply = on_reply,
-                                                 .on_done = on_call_done,
-                                                 .user = v};
     const char *why;
 
     if (v == NULL) {
         pfl_web_refuse(web, exchange, 503, "Out of memory.");
         return;
     }
-    pfl_web_visit_init(&v->base, web, exchange, request, &ops);
+    pfl_web_visit_init(&v->collector.base, web, exchange, request, &ops);
     read_form(v, request->body);
     why = judge(v, request->body);
     if (why[0] != '\0')
         lead_back_with(v, why);
-    else if (pfl_collector_call_open(&call, &v->call) == 0)
-        pfl_web_visit_hold(&v->base);
-    else
+    else if (!pfl_collector_visit_call(&v->collector, &collector))
         lead_back_with(v, "Out of memory.");
 }

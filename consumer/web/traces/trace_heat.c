@@ -213,14 +213,6 @@ static void add_ranges(struct pfl_html *h, const struct pfl_trace_selection *f,
         pfl_html_text(h, "; ");
 }
 
-static void open_cell(struct pfl_html *h, const char *label, bool is_number)
-{
-    pfl_html_open(h, "td");
-    pfl_html_attr(h, "data-label", label);
-    if (is_number)
-        pfl_html_attr(h, "class", "n");
-}
-
 static void add_name(struct pfl_html *h, const struct pfl_trace_selection *f,
                      const Perfleet__TraceSum *sum)
 {
@@ -252,17 +244,17 @@ static void add_row(struct pfl_html *h, const struct pfl_trace_selection *f,
     pfl_html_open(h, "tr");
     add_name(h, f, sum);
     add_picture(h, &row, scale->largest);
-    open_cell(h, "Covered", true);
+    pfl_layout_begin_cell(h, "Covered", true);
     if (row.first < PFL_TRACE_HEAT_CELLS)
         pfl_html_textf(h, "%u %%", row.covered * 100 / (PFL_TRACE_HEAT_CELLS - row.first));
     pfl_html_close(h);
-    open_cell(h, "Size", true);
+    pfl_layout_begin_cell(h, "Size", true);
     pfl_html_text(h, pfl_layout_bytes(row.bytes, size, sizeof(size)));
     pfl_html_close(h);
-    open_cell(h, "Losses", true);
+    pfl_layout_begin_cell(h, "Losses", true);
     pfl_html_textf(h, "%" PRIu64, row.losses);
     pfl_html_close(h);
-    open_cell(h, "Notes", false);
+    pfl_layout_begin_cell(h, "Notes", false);
     add_ranges(h, f, &row, "gaps ", is_gap);
     add_ranges(h, f, &row, "losses ", is_lossy);
     add_ranges(h, f, &row, "none ", is_empty);

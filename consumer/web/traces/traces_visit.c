@@ -13,18 +13,17 @@
 
 #include "base/mem.h"
 #include "consumer/web/frame/web_answer.h"
-#include "consumer/web/traces/collector_call_port.h"
+#include "consumer/web/traces/collector_visit.h"
 #include "consumer/web/traces/trace_heat.h"
 #include "consumer/web/traces/traces_page.h"
 
 struct traces_visit {
-    struct pfl_web_visit base;
+    struct pfl_collector_visit collector;
     struct pfl_trace_selection filter;
     struct pfl_trace_rows rows;
     char next[2 * PFL_TRACE_SELECTION_CURSOR_MAX + 1];
     uint64_t looked_to_unix_ns;
     char why[512];
-    struct pfl_collector_call *call; /* owned; NULL: none */
     uint32_t list_id;
     uint32_t sum_id;
     struct pfl_command_line command;
@@ -35,12 +34,13 @@ struct traces_visit {
 
 static struct traces_visit *visit_of(struct pfl_web_visit *base)
 {
-    return PFL_CONTAINER_OF(base, struct traces_visit, base);
+    return PFL_CONTAINER_OF(pfl_collector_visit_of(base), struct traces_visit, collector);
 }
 
 static struct pfl_layout lay_out(struct traces_visit *v)
 {
-    struct pfl_layout layout = pfl_web_lay_out(v->base.web, "Traces", "/traces", v->base.notice);
+    struct pfl_layout layout =
+        pfl_web_lay_out(v->collector.base.web, "Traces", "/traces", v->collector.base.notice);
 
     layout.command = &v->command;
     return layout;
@@ -54,10 +54,10 @@ static void write_end(struct traces_visit *v)
     int rc = pfl_html_get(&v->html, &rest);
 
     if (rc == 0)
-        rc = pfl_web_visit_write(&v->base, rest);
+        rc = pfl_web_visit_write(&v->collector.base, rest);
     if (rc == PFL_ELIMIT && v->html.rc == 0)
         return; /* on_writable */
-    pfl_web_visit_end(&v->base, rc == 0);
+    pfl_web_visit_end(&v->collector.base, rc == 0);
 }
 
 static void end_page(struct traces_visit *v, const Perfleet__CollectorReply *map, const char *why)
@@ -78,21 +78,21 @@ static void begin_page(struct traces_visit *v, const char *why)
 
     pfl_traces_page_begin(&page, &layout, &v->html);
     if (v->html.rc != 0) {
-        pfl_web_visit_send_page(&v->base, 503, &v->html);
+        pfl_web_visit_send_page(&v->collector.base, 503, &v->html);
         return;
     }
-    if (pfl_web_visit_begin(&v->base, "text/html; charset=utf-8", "", -1) != 0)
+    if (pfl_web_visit_begin(&v->collector.base, "text/html; charset=utf-8", "", -1) != 0)
         return;
     v->is_begun = true;
-    if (pfl_web_visit_write(&v->base, pfl_buf_get(&v->html.out)) != 0)
-        pfl_web_visit_end(&v->base, false);
+    if (pfl_web_visit_write(&v->collector.base, pfl_buf_get(&v->html.out)) != 0)
+        pfl_web_visit_end(&v->collector.base, false);
     pfl_buf_clear(&v->html.out);
 }
 
 /* Without a list there is no map. */
 static void answer_without(struct traces_visit *v, const char *why)
 {
-    if (v->base.exchange == NULL || v->is_begun)
+    if (v->collector.base.exchange == NULL || v->is_begun)
         return;
     begin_page(v, why);
     end_page(v, NULL, "");
@@ -113,9 +113,9 @@ static void on_writable(struct pfl_web_visit *base)
 
 /* ---- the collector ---- */
 
-static void on_ready(void *user, struct pfl_collector_call *call)
+static void on_ready(struct pfl_collector_visit *visit, struct pfl_collector_call *call)
 {
-    struct traces_visit *v = user;
+    struct traces_visit *v = visit_of(&visit->base);
     Perfleet__CollectorRequest request = PERFLEET__COLLECTOR_REQUEST__INIT;
     struct pfl_trace_selection_query query;
 
@@ -136,13 +136,13 @@ static void ask_sum(struct traces_visit *v)
     sum.has_cells = 1;
     sum.cells = PFL_TRACE_HEAT_CELLS;
     sum.label = v->filter.group[0] != '\0' ? v->filter.group : NULL;
-    v->sum_id = pfl_collector_call_send(v->call, &request);
+    v->sum_id = pfl_collector_call_send(v->collector.call, &request);
 }
 
 static void take_list(struct traces_visit *v, const Perfleet__CollectorReply *reply)
 {
     if (reply->status != 0) {
-        pfl_collector_call_end(v->call, pfl_collector_call_quote_why(reply));
+        pfl_collector_call_end(v->collector.call, pfl_collector_call_quote_why(reply));
         return;
     }
     pfl_trace_rows_take(&v->rows, reply);
@@ -164,75 +164,51 @@ static void take_sum(struct traces_visit *v, const Perfleet__CollectorReply *rep
         return; /* it still counts */
     if (reply->status == 0)
         end_page(v, reply, "");
-    pfl_collector_call_end(v->call, reply->status != 0 ? pfl_collector_call_quote_why(reply) : "");
+    pfl_collector_call_end(v->collector.call,
+                           reply->status != 0 ? pfl_collector_call_quote_why(reply) : "");
 }
 
-static void on_reply(void *user, const Perfleet__CollectorReply *reply)
+static void on_reply(struct pfl_collector_visit *visit, const Perfleet__CollectorReply *reply)
 {
-    struct traces_visit *v = user;
+    struct traces_visit *v = visit_of(&visit->base);
 
-    if (v->base.exchange == NULL)
-        pfl_collector_call_end(v->call, "");
+    if (v->collector.base.exchange == NULL)
+        pfl_collector_call_end(v->collector.call, "");
     else if (v->list_id != 0 && reply->id == v->list_id)
         take_list(v, reply);
     else if (v->sum_id != 0 && reply->id == v->sum_id)
         take_sum(v, reply);
 }
 
-static void on_call_done(void *user)
+static void on_done(struct pfl_collector_visit *visit)
 {
-    struct traces_visit *v = user;
-    const char *why = pfl_collector_call_get_why(v->call);
+    struct traces_visit *v = visit_of(&visit->base);
+    const char *why = pfl_collector_visit_get_why(visit);
 
-    if (!pfl_collector_call_has_collector(v->call) && why[0] == '\0')
-        why = "No collector is connected to the relay.";
     answer_without(v, why);
     end_page(v, NULL, why);
-    pfl_web_visit_release(&v->base);
 }
 
 static void ask_collector(struct traces_visit *v)
 {
-    const struct pfl_web_conf *conf = pfl_web_get_conf(v->base.web);
-    const struct pfl_collector_call_conf call = {.loop = conf->conn.loop,
-                                                 .tunnel = conf->conn.tunnel,
-                                                 .collector = conf->collector,
-                                                 .timeout_ms = conf->timeout_ms,
-                                                 .on_ready = on_ready,
-                                                 .on_reply = on_reply,
-                                                 .on_done = on_call_done,
-                                                 .user = v};
+    static const struct pfl_collector_visit_ops ops = {on_ready, on_reply, on_done};
 
-    if (call.tunnel == NULL) {
+    if (pfl_web_get_conf(v->collector.base.web)->conn.tunnel == NULL)
         answer_without(v, "Traces come from a collector, which needs a relay: start "
                           "perfleet ui with --relay.");
-        return;
-    }
-    if (v->filter.why[0] != '\0') {
+    else if (v->filter.why[0] != '\0')
         answer_without(v, "");
-        return;
-    }
-    if (pfl_collector_call_open(&call, &v->call) == 0)
-        pfl_web_visit_hold(&v->base);
-    else
+    else if (!pfl_collector_visit_call(&v->collector, &ops))
         answer_without(v, "Out of memory.");
 }
 
 /* ---- the visit ---- */
 
-static void abort_visit(struct pfl_web_visit *base)
-{
-    struct traces_visit *v = visit_of(base);
-
-    if (v->call != NULL)
-        pfl_collector_call_end(v->call, "");
-}
-
 static void free_visit(struct pfl_web_visit *base)
 {
     struct traces_visit *v = visit_of(base);
 
-    pfl_collector_call_free(v->call);
+    pfl_collector_visit_fini(&v->collector);
     pfl_html_fini(&v->html);
     pfl_mem_free(v);
 }
@@ -240,15 +216,17 @@ static void free_visit(struct pfl_web_visit *base)
 void pfl_traces_visit_open(struct pfl_web *web, struct pfl_http_exchange *exchange,
                            const struct pfl_web_request *request)
 {
-    static const struct pfl_web_visit_ops ops = {
-        .answer = answer, .abort = abort_visit, .on_writable = on_writable, .on_over = free_visit};
+    static const struct pfl_web_visit_ops ops = {.answer = answer,
+                                                 .abort = pfl_collector_visit_abort,
+                                                 .on_writable = on_writable,
+                                                 .on_over = free_visit};
     struct traces_visit *v = pfl_mem_zalloc(sizeof(*v));
 
     if (v == NULL) {
         pfl_web_refuse(web, exchange, 503, "Out of memory.");
         return;
     }
-    pfl_web_visit_init(&v->base, web, exchange, request, &ops);
+    pfl_web_visit_init(&v->collector.base, web, exchange, request, &ops);
     pfl_html_init(&v->html, PFL_WEB_PAGE_MAX_BYTES);
     pfl_trace_selection_read(request->query, (int64_t)time(NULL), &v->filter);
     pfl_command_line_begin(&v->command, "traces list");

@@ -416,6 +416,7 @@ static void sessions_of_hosts_that_do_not_answer_are_said(void **state)
     assert_true(has(change(&w, "/running/session", "do=snapshot&session=a"),
                     "Location: /running?done=2\r\n"));
     assert_true(has(visit(&w, "/running?done=2"), "Too many questions to hosts are under way"));
+    assert_true(has(visit(&w, "/running"), "<p class=\"bad\">Too many questions"));
     w.web->questions = 0;
     assert_true(has(change(&w, "/running/session", "do=forget&session=a"), "HTTP/1.1 400 "));
     close_world(&w);
@@ -452,6 +453,28 @@ static void session_that_was_left_is_stopped_read_and_discarded(void **state)
     assert_true(has(change(&w, "/running/session", "do=kill&sure=1&session=flight"), "done=3"));
     assert_true(
         has(visit(&w, "/running?done=3"), "flight was discarded on 0 of 1 hosts. one: no "));
+    close_world(&w);
+}
+
+static void without_a_relay_there_are_no_orders(void **state)
+{
+    struct world w = {.has_fake = false};
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    enter(&w);
+    assert_false(has(visit(&w, "/running"), "<h2>Orders</h2>"));
+    assert_true(has(visit(&w, "/running/order?orderer=me&name=cpu"), "<h1>Order cpu</h1>"));
+    assert_true(has(text, "a collector needs a relay: start perfleet ui with --relay"));
+    assert_true(has(text, "perfleet order show me/cpu<"));
+    assert_true(has(visit(&w, "/running/order?orderer=me&name=%3Cb%3E"), "HTTP/1.1 400 "));
+    assert_true(has(visit(&w, "/running/order?orderer=..&name=cpu"), "HTTP/1.1 400 "));
+    assert_true(has(change(&w, "/running/order", "do=rm&order=cpu"), "<h1>Remove order cpu?</h1>"));
+    assert_true(has(text, "perfleet order rm cpu<"));
+    assert_true(has(change(&w, "/running/order", "do=rm&order=a/b&sure=1"), "HTTP/1.1 400 "));
+    assert_true(has(change(&w, "/running/order", "do=sow&order=cpu"), "HTTP/1.1 400 "));
+    assert_true(has(change(&w, "/running/order", "do=pause&order=cpu&sure=1"), "done=1"));
+    assert_true(has(visit(&w, "/running?done=1"), "Order cpu was not paused: a collector needs"));
     close_world(&w);
 }
 
@@ -523,6 +546,9 @@ static void every_allocation_may_fail(void **state)
             (void)change(&w, "/running/session", "do=snapshot&session=a");
             (void)change(&w, "/running/session", "do=stop&sure=1&session=flight");
             (void)change(&w, "/running/session", "do=kill&session=flight");
+            (void)visit(&w, "/running/order?name=cpu");
+            (void)change(&w, "/running/order", "do=pause&order=cpu&sure=1");
+            (void)change(&w, "/running/order", "do=rm&order=cpu");
         }
         pfl_mem_stats_get(&stats);
         has_failed = stats.allocations >= n;
@@ -543,6 +569,7 @@ int main(void)
         cmocka_unit_test(form_is_checked_and_starts_a_recording),
         cmocka_unit_test(sessions_of_hosts_that_do_not_answer_are_said),
         cmocka_unit_test(session_that_was_left_is_stopped_read_and_discarded),
+        cmocka_unit_test(without_a_relay_there_are_no_orders),
         cmocka_unit_test(pages_end_while_a_browser_watches_a_recording),
         cmocka_unit_test(the_fleets_page_asks_hosts_in_turn),
         cmocka_unit_test(every_allocation_may_fail),

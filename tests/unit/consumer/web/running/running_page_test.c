@@ -192,6 +192,7 @@ static void page_has_a_row_each_and_buttons_for_what_can_be_done(void **state)
     page_text_check(page_text_take_main(&h), "with a copy");
     memset(&rows, 0, sizeof(rows));
     page.asked = page.answered = page.all = 2;
+    page.why = "Too many questions to hosts are under way: try again in a moment.";
     assert_int_equal(write_page(&page, &h), 0);
     page_text_check(page_text_take_main(&h), "none");
 }
@@ -199,16 +200,14 @@ static void page_has_a_row_each_and_buttons_for_what_can_be_done(void **state)
 static void what_takes_data_away_asks_first(void **state)
 {
     struct pfl_layout layout = page_text_layout("Running");
-    struct pfl_running_confirm confirm = {PFL_RUNNING_STOP, EVIL, 2};
     struct pfl_html h;
 
     (void)state;
     pfl_html_init(&h, PAGE_TEXT_MAX);
-    pfl_running_page_write_confirm(&confirm, &layout, &h);
+    pfl_running_page_write_confirm(PFL_RUNNING_STOP, EVIL, 2, &layout, &h);
     page_text_check(page_text_take_main(&h), "stop");
-    confirm = (struct pfl_running_confirm){PFL_RUNNING_DISCARD, "flight", 1};
     pfl_html_init(&h, PAGE_TEXT_MAX);
-    pfl_running_page_write_confirm(&confirm, &layout, &h);
+    pfl_running_page_write_confirm(PFL_RUNNING_DISCARD, "flight", 1, &layout, &h);
     page_text_check(page_text_take_main(&h), "discard");
     assert_int_equal(pfl_running_page_parse_action("kill"), PFL_RUNNING_DISCARD);
     assert_int_equal(pfl_running_page_parse_action(""), PFL_RUNNING_NONE);
