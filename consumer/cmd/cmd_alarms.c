@@ -3,11 +3,11 @@
  * `perfleet arm`, `disarm`, `alarms`: standing orders at hosts' agents, through a relay; also
  * `raise` through a relay, and `forget`, which the relay does itself.
  *
- * Happy path: one request for each host, at most IN_FLIGHT at a time. After arming, the alarms are
- * polled until none is still being set, or the time is over, and each host is queried for the
- * session, because an order for a missing one copies nothing. Failures: one line per failed host;
- * when no host has answered for --timeout, the remaining ones are reported. Ownership: the rows,
- * until the connection is closed. Limits: PFL_TARGETS_MAX_HOSTS.
+ * Happy path: one request for each host, at most PFL_HOST_CALLS_OPEN at a time. After arming, the
+ * alarms are polled until none is still being set, or the time is over, and each host is queried
+ * for the session, because an order for a missing one copies nothing. Failures: one line per failed
+ * host; when no host has answered for --timeout, the remaining ones are reported. Ownership: the
+ * rows, until the connection is closed. Limits: PFL_TARGETS_MAX_HOSTS.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "consumer/cmd/cmd.h"
+#include "consumer/host/host_calls_port.h"
 #include "consumer/host/host_state.h"
 #include "consumer/host/session_find.h"
 #include "consumer/report/summary.h"
@@ -22,16 +23,12 @@
 #include "proto/tunnel/identity.h"
 #include "proto/tunnel/tunnel.h"
 
-#define IN_FLIGHT        64u
 #define LOOK_AGAIN_MS    50u
-#define PATH_BYTES       (2 * PFL_IDENTITY_NAME_BYTES + 64)
 #define OUTPUT_MAX_BYTES (16u << 20)
 
 struct row {
     struct run *run;
     const char *host;
-    unsigned status;   /* 0: no answer */
-    bool is_open;      /* it is being asked */
     bool is_settled;   /* it needs no further request */
     json_t *answer;    /* owned; NULL: none, or no JSON */
     char why[320];     /* "": it is well */
@@ -47,124 +44,80 @@ struct run {
     const char *by_whom; /* for one without a relay: what does this */
     const struct pfl_h2_field *fields;
     size_t fields_len;
-    struct row *rows; /* owned */
-    size_t next;
-    size_t open;
-    uv_timer_t end;
-    bool is_over_time; /* answers come too late from here on */
+    struct row *rows;  /* owned */
+    bool is_over;      /* all have answered, or answer no more */
+    bool is_over_time; /* some did not answer in time */
 };
 
 /* ---- asking ---- */
 
-static void ask_more(struct run *run);
-
-static void on_time_over(uv_timer_t *timer)
-{
-    struct run *run = timer->data;
-
-    run->is_over_time = true;
-}
-
-/* From here to the next answer, whosever. */
-static void begin_time(struct run *run)
-{
-    (void)uv_timer_start(&run->end, on_time_over, run->targets->timeout_ms, 0);
-}
-
 static void take_answer(struct row *r, int err, unsigned status, struct pfl_span body)
 {
-    const char *detail;
+    bool is_put = strcmp(r->run->method, "PUT") == 0;
 
     json_decref(r->answer);
     r->answer = json_loadb((const char *)body.data, body.len, 0, NULL);
-    r->status = status;
-    if (err == 0 && status >= 200 && status < 300) {
+    pfl_host_calls_explain(err, status, body, r->why, sizeof(r->why));
+    if (r->why[0] == '\0') {
         if (strcmp(r->run->method, "GET") == 0 &&
             !json_is_array(json_object_get(r->answer, "alarms")))
             (void)snprintf(r->why, sizeof(r->why), "its answer makes no sense");
-        return;
-    }
-    detail = json_string_value(json_object_get(r->answer, "detail"));
-    if (r->run->leaf == NULL && status == 405)
+    } else if (r->run->leaf == NULL && status == 405) {
         (void)snprintf(r->why, sizeof(r->why), "the relay is too old: it forgets no host");
-    else if (err != 0)
-        (void)snprintf(r->why, sizeof(r->why), "%s", pfl_err_str(err));
-    else if (status == 404 && strcmp(r->run->method, "PUT") == 0)
+    } else if (is_put && status == 404) {
         (void)snprintf(r->why, sizeof(r->why),
                        "its agent, or the relay, is too old: it knows no %s", r->run->leaf);
-    else if (detail != NULL)
-        (void)snprintf(r->why, sizeof(r->why), "%s", pfl_log_quote_str(detail));
-    else
-        (void)snprintf(r->why, sizeof(r->why), "it answers with status %u", status);
-}
-
-static void on_done(void *user, int err, unsigned status, struct pfl_span body)
-{
-    struct row *r = user;
-
-    r->run->open--;
-    r->is_open = false;
-    if (r->run->is_over_time)
-        return;
-    begin_time(r->run);
-    take_answer(r, err, status, body);
-    ask_more(r->run);
-}
-
-static void ask(struct run *run, struct row *r)
-{
-    char path[PATH_BYTES];
-    struct pfl_tunnel_call call = {.method = run->method,
-                                   .path = path,
-                                   .fields = run->fields,
-                                   .fields_len = run->fields_len,
-                                   .on_done = on_done,
-                                   .user = r};
-    bool has_session = run->session[0] != '\0';
-
-    (void)snprintf(path, sizeof(path), PFL_TUNNEL_HOSTS_PATH "/%s%s%s%s%s", r->host,
-                   run->leaf != NULL ? "/" : "", run->leaf != NULL ? run->leaf : "",
-                   has_session ? "/" : "", run->session);
-    run->open++;
-    r->is_open = true;
-    if (pfl_tunnel_client_call(run->targets->tunnel, &call) == 0)
-        return;
-    run->open--;
-    r->is_open = false;
-    (void)snprintf(r->why, sizeof(r->why), "the connection to the relay was lost");
-}
-
-static void ask_more(struct run *run)
-{
-    while (run->open < IN_FLIGHT && run->next < run->targets->specs_len) {
-        struct row *r = &run->rows[run->next++];
-
-        if (r->why[0] == '\0' && !r->is_settled)
-            ask(run, r);
     }
 }
 
-/* A host that has not answered by now. */
-static void give_up(struct run *run)
+static void on_answer(void *user, size_t host, int err, unsigned status, struct pfl_span body)
 {
-    for (size_t i = 0; i < run->targets->specs_len; i++) {
-        struct row *r = &run->rows[i];
+    struct run *run = user;
 
-        if (r->is_open || i >= run->next)
-            (void)snprintf(r->why, sizeof(r->why), "no answer in time");
-    }
+    run->is_over_time |= err == PFL_ETIMEOUT;
+    take_answer(&run->rows[host], err, status, body);
+}
+
+static const char *get_host(void *user, size_t host)
+{
+    const struct row *r = &((const struct run *)user)->rows[host];
+
+    return r->why[0] == '\0' && !r->is_settled ? r->host : NULL;
+}
+
+static void on_over(void *user)
+{
+    ((struct run *)user)->is_over = true;
 }
 
 /* Sends a request to every host whose row has no error and is not settled. */
 static void ask_all(struct run *run)
 {
-    run->next = 0;
-    begin_time(run);
-    ask_more(run);
-    while (run->open > 0 && !run->is_over_time)
+    const struct pfl_host_calls_conf conf = {.loop = run->targets->loop,
+                                             .tunnel = run->targets->tunnel,
+                                             .method = run->method,
+                                             .leaf = run->leaf,
+                                             .name = run->session,
+                                             .fields = run->fields,
+                                             .fields_len = run->fields_len,
+                                             .hosts_len = run->targets->specs_len,
+                                             .timeout_ms = run->targets->timeout_ms,
+                                             .get_host = get_host,
+                                             .on_answer = on_answer,
+                                             .on_over = on_over,
+                                             .user = run};
+    struct pfl_host_calls *calls;
+
+    run->is_over = false;
+    if (pfl_host_calls_open(&conf, &calls) != 0) {
+        for (size_t i = 0; i < run->targets->specs_len; i++)
+            if (get_host(run, i) != NULL)
+                on_answer(run, i, PFL_ENOMEM, 0, pfl_span_of(NULL, 0));
+        return;
+    }
+    while (!run->is_over)
         uv_run(run->targets->loop, UV_RUN_ONCE);
-    if (run->is_over_time)
-        give_up(run);
+    pfl_host_calls_free(calls);
 }
 
 /* ---- after arming ---- */
@@ -421,16 +374,12 @@ static int run_all(struct pfl_args *args, struct run *run, const char *done)
 
     for (size_t i = 0; i < args->targets.specs_len; i++)
         run->rows[i] = (struct row){.run = run, .host = args->targets.specs[i].name};
-    (void)uv_timer_init(args->targets.loop, &run->end);
-    run->end.data = run;
     ask_all(run);
     if (strcmp(run->method, "PUT") == 0 && session[0] != '\0') {
         run->armed = session;
         look_until_set(run, session);
         check_sessions(run);
     }
-    run->is_over_time = true;
-    uv_close((uv_handle_t *)&run->end, NULL);
     return finish(run, args, done);
 }
 

@@ -10,6 +10,7 @@
 #include "consumer/web/hosts/live_visit.h"
 #include "consumer/web/record/record_visit.h"
 #include "consumer/web/record/recording_visit.h"
+#include "consumer/web/running/alarm_visit.h"
 #include "consumer/web/running/order_visit.h"
 #include "consumer/web/running/running_visit.h"
 #include "consumer/web/running/session_change_visit.h"
@@ -31,6 +32,7 @@ static const struct pfl_web_route routes[] = {
     {"GET", "/running", pfl_running_visit_open},
     {"GET", "/running/order", pfl_order_visit_open},
     {"POST", "/running/order", pfl_order_visit_change},
+    {"POST", "/running/disarm", pfl_alarm_visit_disarm},
     {"POST", "/running/session", pfl_session_change_visit_open},
     {"GET", "/traces", pfl_traces_visit_open},
     {"POST", "/traces/choose", pfl_trace_change_visit_choose},

@@ -12,6 +12,7 @@
 #include "consumer/web/frame/web_access.h"
 #include "consumer/web/hosts/host_page.h"
 #include "consumer/web/hosts/hosts_page.h"
+#include "consumer/web/running/running_page.h"
 #include "proto/unpack.h"
 #include "tests/support/fuzz_note.h"
 
@@ -30,6 +31,12 @@ static struct pfl_span take(struct pfl_reader *r)
     return pfl_reader_bytes(r, len < r->left ? len : r->left);
 }
 
+static void check_harmless(struct pfl_span html)
+{
+    if (memmem(html.data, html.len, BAD_SCRIPT, strlen(BAD_SCRIPT)) != NULL)
+        abort();
+}
+
 /* A line an element. */
 static void show(const char *what, struct pfl_html *h)
 {
@@ -44,8 +51,7 @@ static void show(const char *what, struct pfl_html *h)
             lines[len++] = '\n';
         lines[len++] = (char)html.data[i];
     }
-    if (memmem(html.data, html.len, BAD_SCRIPT, strlen(BAD_SCRIPT)) != NULL)
-        abort();
+    check_harmless(html);
     note_text(what, pfl_span_of(lines, len));
     pfl_html_fini(h);
 }
@@ -106,6 +112,42 @@ static void show_host(const struct pfl_host_row *row, struct pfl_span state,
         show("host", &h);
     else
         pfl_html_fini(&h);
+}
+
+/* A host's sessions, a collector's orders, an agent's alarms; `agent` is what the relay said. */
+static void check_running(struct pfl_span state, const Perfleet__CollectorReply *reply,
+                          struct pfl_span agent, const struct pfl_layout *layout)
+{
+    static struct pfl_running_rows sessions;
+    static struct pfl_order_host_row hosts[PFL_ORDER_ROWS_HOSTS_MAX];
+    static struct pfl_order_rows orders;
+    static struct pfl_alarm_rows alarms;
+    const struct pfl_order_page order = {
+        .rows = &orders, .name = "cpu", .own_name = "me", .has_collector = true, .why = ""};
+    const struct pfl_alarm_page alarm = {.rows = &alarms, .answered = 1, .why_host = "", .why = ""};
+    const struct pfl_running_page page = {
+        .rows = &sessions, .now_s = NOW_S, .orders = &order, .alarms = &alarm};
+    struct pfl_html h;
+    struct pfl_span html;
+
+    memset(&sessions, 0, sizeof(sessions));
+    memset(&orders, 0, sizeof(orders));
+    memset(&alarms, 0, sizeof(alarms));
+    pfl_order_rows_keep_hosts(&orders, hosts);
+    pfl_order_rows_take(&orders, reply);
+    if (pfl_running_rows_add(&sessions, "web1", state) == PFL_ENOMEM ||
+        pfl_alarm_rows_add(&alarms, "web1", agent) == PFL_ENOMEM)
+        return;
+    pfl_html_init(&h, PAGE_MAX);
+    pfl_running_page_write(&page, layout, &h);
+    if (pfl_html_get(&h, &html) == 0)
+        check_harmless(html);
+    pfl_html_fini(&h);
+    pfl_html_init(&h, PAGE_MAX);
+    pfl_order_page_write(&order, layout, &h);
+    if (pfl_html_get(&h, &html) == 0)
+        check_harmless(html);
+    pfl_html_fini(&h);
 }
 
 static void judge(struct pfl_span bytes)
@@ -181,6 +223,7 @@ static void show_pages(struct pfl_reader *r, unsigned options, struct pfl_host_r
         abort();
     if (pfl_proto_unpack(&perfleet__collector_reply__descriptor, reply, &message) == 0) {
         pfl_trace_rows_take(&traces, (const Perfleet__CollectorReply *)message);
+        check_running(state, (const Perfleet__CollectorReply *)message, hosts, &layout);
         pfl_proto_free(message);
     }
     show_hosts(list, &query, &layout);

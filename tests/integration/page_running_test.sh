@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC1091,SC2153,SC2154
-# perfleet ui, Running: a browser copies, stops, reads and discards the hosts' sessions, and changes orders, as the commands do; who
-# may not; what is said without a collector.
+# perfleet ui, Running: a browser copies, stops, reads and discards the hosts' sessions, changes orders and disarms alarms, as the
+# commands do; who may not; what is said without a collector, and without an agent.
 . "$(dirname "$0")/lib.sh"
 . "$ROOT/tests/support/axe.sh"
 P=$BIN/perfleet
@@ -57,6 +57,8 @@ check "and one of another operator, one of them" says '^theirs: put' "$P" order 
 is_recorded() { fleet order list | grep -qE '^cpu +me +continuous +2 +2 '; }
 check "the first runs on both" wait_for 60 is_recorded
 
+check "an alarm is armed on both" fleet arm flight boom bang --select '*'
+
 start_pages() { # start_pages NAME OPERATOR [OPTIONS]: LINK
     start "$1" env TMPDIR="$WORK/traces" "$P" ui --relay "$RELAY" --ca "$WORK/pki/ca.pem" \
         --cert "$WORK/pki/operator-$2.pem" --key "$WORK/pki/operator-$2.key" --port 0 "${@:3}"
@@ -74,11 +76,17 @@ start_pages ui me --ui-dir "$ROOT/tests/support/ui"
 check "pages of an operator who may do all are there, and of one who may only look" test -n "$LINK" -a "$LINK" != "$GUEST"
 start walk python3 -B "$ROOT/tests/support/page_running_walk.py" "$LINK" "$GUEST" "$WORK/shots" "$AXE" "$WORK/handles" "${PFL_CHROMIUM_FLAGS[@]}"
 WALK=$STARTED
+obey() {
+    case $1 in
+    raise) fleet raise boom --host db1 ;;
+    kill-collector) kill -9 "$COLLECTOR" ;;
+    esac
+    : >"$WORK/handles/$1.done"
+}
 while ! is_gone "$WALK"; do # what the walk asks for: see page_running_walk.py
-    if [ -e "$WORK/handles/kill-collector" ] && [ ! -e "$WORK/handles/kill-collector.done" ]; then
-        kill -9 "$COLLECTOR"
-        : >"$WORK/handles/kill-collector.done"
-    fi
+    for name in raise kill-collector; do
+        [ ! -e "$WORK/handles/$name" ] || [ -e "$WORK/handles/$name.done" ] || obey "$name"
+    done
     sleep 0.1
 done
 wait "$WALK"

@@ -57,7 +57,7 @@ SHELLS = {
     "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
     "agent/daemon": re.compile(r"((alarm|collect|events|join|order|segment|stream)/)?(\w*port|port_impl|segments_impl|sandbox|daemon|main)\.[ch]$"),
     "collector": re.compile(r"((store|index)/\w+|(\w+/)?\w*port|sandbox|daemon|main)\.[ch]$"),
-    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ask/(\w+_port|answer_store)|ui/(ui_port|nested_loop|fleet_(client|impl|port|run))|http/http_port|open/\w+_port|web/(\w+/)?(\w+_(port|visit|part)|host_question|web_(answer|conf|impl|routes))|collector/collector_conn|host/(fan_out|\w+_conn|host_recording\w*))\.[ch]$"),
+    "consumer": re.compile(r"(cmd/\w+|recording/\w+|proxy/(proxy\w*|file_pull)|ask/(\w+_port|answer_store)|ui/(ui_port|nested_loop|fleet_(client|impl|port|run))|http/http_port|open/\w+_port|web/(\w+/)?(\w+_(port|visit|part)|host_question|web_(answer|conf|impl|routes))|collector/collector_conn|host/(fan_out|\w+_conn|\w+_port|host_recording\w*))\.[ch]$"),
 }
 
 # The folders inside a folder, from the bottom up ("": its own files). A folder uses only those below it.

@@ -5,7 +5,7 @@
 Usage: page_running_walk.py LINK GUEST FOLDER AXE HANDLES FLAG...
 The hosts db1 and web1 have a flight recorder, db1 another one whose name is a script, and both record for the order cpu of
 me, db1 for the order theirs of other.
-GUEST is the link of an operator who may ask, and change nothing. HANDLES: see page_kit.ask; kill-collector."""
+GUEST is the link of an operator who may ask, and change nothing. HANDLES: see page_kit.ask; raise, kill-collector."""
 import html
 import http.client
 import os
@@ -18,6 +18,8 @@ from page_kit import Walk, ask
 
 STATE = "document.querySelector('#progress .whole strong')?.innerText"
 ROW = "[...document.querySelectorAll('tbody tr')].find(r => r.querySelector('th').innerText == %r)?.innerText"
+ROW_OF = ("[...document.querySelectorAll('[aria-label=%s] tbody tr')].find(r => r.querySelector('th').innerText == %r)"
+          "?.innerText")
 EVIL = "<script>alert(1)</script>"
 
 
@@ -37,7 +39,6 @@ def walk_snapshot(w):
         "perfleet snapshot flight --relay"), w.text())
     w.go("/running")
     w.claim("it continues", w.wait("/flight\\s+STARTED/.test(document.querySelector('tbody').innerText)"), w.text())
-    w.judge("running", 420)
 
 
 def walk_stop(w):
@@ -130,6 +131,42 @@ def walk_orders(w):
     w.claim("what is no order's name is refused", w.submit("/running/order", {**form, "order": EVIL}, token)[0] == 400)
 
 
+def walk_alarms(w, handles):
+    row = ROW_OF % ("Alarms", "flight")
+    w.go("/running")
+    w.claim("an alarm is a row, with its triggers and hosts", w.wait(
+        f"/flight\\s+boom, bang\\s+armed\\s+2: db1, web1/.test({row})"), w.text())
+    w.claim("with the command that lists them, as orders have theirs", w.run(
+        "['order list', 'alarms'].every(c => [...document.querySelectorAll('main p code')].some("
+        "e => e.innerText.startsWith(`perfleet ${c} --relay`)))"), w.text())
+    ask(handles, "raise")
+    w.claim("a trigger that was raised is seen, and the copy", any(w.go("/running") and w.run(
+        f"/flight\\s+boom, bang\\s+copied\\s+2: db1, web1\\s+boom at db1/.test({row})") for _ in range(60)), w.text())
+    copy = "flight.triggered"
+    w.claim("which is a session that can be read and discarded", w.run(
+        f"!!document.querySelector(\"button[aria-label='Read and discard: {copy}']\")"), w.text())
+    w.judge("running", 860)
+    w.click(f"button[aria-label='Read and discard: {copy}']")
+    w.claim("it is read", w.wait("location.pathname == '/recording'") and w.wait(f"/^done/.test({STATE})"), w.text())
+    w.claim("as the command reads it", w.run("document.querySelector('#command').innerText").startswith(
+        f"perfleet read {copy} --relay"), w.text())
+    w.go("/running")
+    w.claim("and is not there any more", f"Read and discard: {copy}" not in w.get("/running")[1], w.text())
+    w.click("button[aria-label='Disarm…: flight']")
+    w.claim("to disarm asks first", w.wait("document.querySelector('h1')?.innerText == 'Disarm flight on 2 hosts?'"), w.text())
+    w.claim("with the command that does the same", re.match(
+        "perfleet disarm flight --relay .* --host db1 --host web1$", w.run("document.querySelector('#command').innerText")), w.text())
+    w.click("main form button")
+    w.claim("then it is done, and said", w.wait(
+        "document.querySelector('.notice')?.innerText == 'flight was disarmed on 2 hosts.'"), w.text())
+    w.claim("and seen", "You have no alarms on these hosts." in w.text(), w.text())
+    token = w.token_in(w.get("/running")[1])
+    w.claim("an alarm is removed with the form's token alone", w.submit("/running/disarm", {"session": "flight"}, "0" * 32)[0] == 403)
+    status, _, where = w.submit("/running/disarm", {"session": "flight", "sure": "1"}, token)
+    w.claim("an alarm that is not there is said", status == 303 and
+            "No host that answered has your alarm for flight any more." in w.get(where)[1])
+
+
 def walk_collector(w, handles):
     token = w.token_in(w.get("/running")[1])
     status, _, where = w.submit("/running/order", {"order": "cpu", "do": "rm", "sure": "1"}, token)
@@ -142,7 +179,8 @@ def walk_collector(w, handles):
             break
         time.sleep(0.5)
     w.claim("without a collector the page says so", "No collector is connected to the relay, and orders need one." in page, page)
-    w.claim("and shows the sessions", html.escape(EVIL) in page, page)
+    w.claim("and shows the alarms", "You have no alarms on these hosts." in page, page)
+    w.claim("and the sessions", html.escape(EVIL) in page, page)
 
 
 class Guest:
@@ -176,6 +214,7 @@ def walk_guest(w, guest):
     w.claim("and discards nothing", "flight was discarded on 0 of 2 hosts. db1: " in html.unescape(page), page)
     page = guest.submit("/running/session", {"session": "flight", "do": "stop", "sure": "1"})
     w.claim("nor stops", "flight was stopped on 0 of 2 hosts. db1: " in html.unescape(page), page)
+    w.claim("and no alarms of others", "You have no alarms on these hosts." in page, page)
     w.claim("sees why there are no orders", "No orders: " in page and ">cpu<" not in page, page)
     page = guest.submit("/running/order", {"order": "cpu", "do": "rm", "sure": "1"})
     w.claim("nor does the collector remove it", "Order cpu was not removed: " in html.unescape(page), page)
@@ -189,6 +228,7 @@ def main():
         walk_snapshot(w)
         walk_guest(w, Guest(guest))
         walk_orders(w)
+        walk_alarms(w, handles)
         walk_stop(w)
         walk_discard(w)
         walk_without_script(w)

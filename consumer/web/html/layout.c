@@ -105,6 +105,15 @@ void pfl_layout_add_submit(struct pfl_html *h, const char *text)
     pfl_html_close(h);
 }
 
+void pfl_layout_add_part_command(struct pfl_html *h, const struct pfl_command_line *command)
+{
+    pfl_html_open(h, "p");
+    pfl_html_attr(h, "class", "count");
+    pfl_html_text(h, "On the command line: ");
+    pfl_html_leaf(h, "code", command->text);
+    pfl_html_close(h);
+}
+
 void pfl_layout_begin_scroll(struct pfl_html *h, const char *label)
 {
     pfl_html_open(h, "div");

@@ -39,6 +39,8 @@ void pfl_layout_add_command(const struct pfl_layout *layout, struct pfl_html *h)
 void pfl_layout_add_hidden(struct pfl_html *h, const char *name, const char *value);
 /* A button that submits the form. */
 void pfl_layout_add_submit(struct pfl_html *h, const char *text);
+/* Which command does the same as one part of the page. */
+void pfl_layout_add_part_command(struct pfl_html *h, const struct pfl_command_line *command);
 /* A table's frame, which is scrolled where the window is narrow, and its row of columns, which end
  * with NULL; those of numbers begin with #. Rows follow. `label` names it for a screen reader. */
 void pfl_layout_begin_table(struct pfl_html *h, const char *label, const char *const *columns);

@@ -179,6 +179,8 @@ void pfl_order_page_write_section(const struct pfl_order_page *page,
     }
     if (page->rows->has_more)
         pfl_html_leaf_of(h, "p", "count", "There are further orders.");
+    if (page->command != NULL)
+        pfl_layout_add_part_command(h, page->command);
     if (page->rows->len == 0)
         return;
     pfl_layout_begin_table(h, "Orders", columns);

@@ -11,7 +11,8 @@ struct pfl_order_page {
     const char *name;     /* of the order whose page it is; NULL for the section */
     const char *own_name; /* the operator, whose own orders have buttons; NULL: not known */
     bool has_collector;   /* else there are no orders, and nothing is wrong */
-    const char *why;      /* "" or why the list is not there, or not whole */
+    const struct pfl_command_line *command; /* that lists orders; NULL: that of the page */
+    const char *why;                        /* "" or why the list is not there, or not whole */
 };
 
 /* A heading and a table, inside of the page. */

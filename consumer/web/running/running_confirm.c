@@ -14,6 +14,10 @@ void pfl_running_confirm_begin_form(enum pfl_running_object object, const char *
         pfl_layout_form(layout, h, "/running/order");
         pfl_layout_add_hidden(h, "order", name);
         break;
+    case PFL_RUNNING_ALARM:
+        pfl_layout_form(layout, h, "/running/disarm");
+        pfl_layout_add_hidden(h, "session", name);
+        break;
     }
 }
 

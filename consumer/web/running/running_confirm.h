@@ -10,6 +10,7 @@
 enum pfl_running_object {
     PFL_RUNNING_SESSION, /* POST /running/session, field `session` */
     PFL_RUNNING_ORDER,   /* POST /running/order, field `order` */
+    PFL_RUNNING_ALARM,   /* POST /running/disarm, field `session` */
 };
 
 struct pfl_running_confirm {

@@ -21,7 +21,7 @@ static void add_hosts(const struct pfl_running_row *row, struct pfl_html *h)
 /* What has only a key cannot be copied, so reading takes it. */
 static const char *name_read(const struct pfl_running_row *row)
 {
-    if (row->name[0] == '\0')
+    if (strcmp(row->name, row->key) != 0)
         return "Read and discard";
     return row->is_running ? "Stop and read" : "Read";
 }
@@ -53,12 +53,24 @@ static void add_actions(const struct pfl_running_row *row, const struct pfl_layo
     pfl_html_close(h);
 }
 
-/* What it is called: its name, or else the key under which it was left. */
-static const char *title_of(const struct pfl_running_row *row)
+/* What commands call it: the key under which it was left, which is its name unless that follows. */
+static void add_title(const struct pfl_running_row *row, struct pfl_html *h)
 {
-    if (row->name[0] != '\0')
-        return row->name;
-    return row->key[0] != '\0' ? row->key : "(no name)";
+    bool has_both = row->key[0] != '\0' && row->name[0] != '\0';
+
+    pfl_html_open(h, "th");
+    pfl_html_attr(h, "scope", "row");
+    if (row->key[0] != '\0')
+        pfl_html_text(h, row->key);
+    else
+        pfl_html_text(h, row->name[0] != '\0' ? row->name : "(no name)");
+    if (has_both && strcmp(row->name, row->key) != 0) {
+        pfl_html_open(h, "span");
+        pfl_html_attr(h, "class", "why");
+        pfl_html_textf(h, "of %s", row->name);
+        pfl_html_close(h);
+    }
+    pfl_html_close(h);
 }
 
 static void add_row(const struct pfl_running_row *row, int64_t now_s,
@@ -67,7 +79,7 @@ static void add_row(const struct pfl_running_row *row, int64_t now_s,
     char text[32] = "–";
 
     pfl_html_open(h, "tr");
-    pfl_layout_add_head_cell(h, title_of(row));
+    add_title(row, h);
     pfl_layout_begin_cell(h, "State", false);
     pfl_html_text(h, row->state);
     pfl_html_close(h);
@@ -123,6 +135,8 @@ void pfl_running_page_write(const struct pfl_running_page *page, const struct pf
         add_table(page, layout, h);
     if (page->orders != NULL)
         pfl_order_page_write_section(page->orders, layout, h);
+    if (page->alarms != NULL)
+        pfl_alarm_page_write_section(page->alarms, layout, h);
     pfl_layout_end(layout, h);
 }
 

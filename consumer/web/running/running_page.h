@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Running page: sessions on hosts, orders, what can be done with them, and the page that asks
- * first. Pure. */
+/* The Running page: sessions on hosts, orders, alarms, what can be done with them, and the page
+ * that asks first. Pure. */
 #ifndef PFL_CONSUMER_WEB_RUNNING_RUNNING_PAGE_H
 #define PFL_CONSUMER_WEB_RUNNING_RUNNING_PAGE_H
 
 #include "consumer/web/html/layout.h"
+#include "consumer/web/running/alarm_page.h"
 #include "consumer/web/running/order_page.h"
 #include "consumer/web/running/running_rows.h"
 
@@ -15,7 +16,8 @@ struct pfl_running_page {
     size_t all;
     const char *why;                     /* NULL, or why nobody was asked */
     int64_t now_s;                       /* UNIX time */
-    const struct pfl_order_page *orders; /* NULL: without a relay there are none */
+    const struct pfl_order_page *orders; /* NULL: without a relay there are none, as the next */
+    const struct pfl_alarm_page *alarms;
 };
 
 void pfl_running_page_write(const struct pfl_running_page *page, const struct pfl_layout *layout,

@@ -2,20 +2,24 @@
 /*
  * The Running page: see running_visit.h.
  *
- *     GET --relay--> hosts and collector asked --both over, or late--> sessions, orders
+ *     GET --relay--> hosts, collector and agents asked --all over, or late--> sessions, orders,
+ *                    alarms
  *
- * Failures: hosts that do not answer are counted; a collector that does not is said. Neither hides
- * the other's part. Ownership: the visit owns its question to hosts, its call to the collector and
- * what they say. Limits: PFL_RUNNING_VISIT_MAX_HOSTS are asked.
+ * Failures: hosts and agents that do not answer are counted; a collector that does not is said.
+ * None hides the others' part. Ownership: the visit owns its question to hosts, its calls and what
+ * they say. Limits: PFL_RUNNING_VISIT_MAX_HOSTS are asked; agents only if the hosts are, so by as
+ * many visits at once as host_question.h allows.
  */
 #include "consumer/web/running/running_visit.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #include "base/mem.h"
 #include "consumer/host/host_state.h"
 #include "consumer/web/frame/host_question.h"
 #include "consumer/web/frame/web_answer.h"
+#include "consumer/web/running/alarm_call_port.h"
 #include "consumer/web/running/running_page.h"
 #include "consumer/web/traces/collector_visit.h"
 
@@ -25,6 +29,11 @@ struct running_visit {
     struct pfl_running_rows rows;
     struct pfl_order_rows orders;
     bool has_orders; /* all of them */
+    struct pfl_alarm_call agents;
+    struct pfl_alarm_rows alarms;
+    size_t alarms_answered;           /* agents */
+    char why_host[PFL_HOST_NAME_MAX]; /* the first agent that did not; "": none */
+    char why[256];
 };
 
 static struct running_visit *visit_of(struct pfl_web_visit *base)
@@ -58,19 +67,38 @@ static const char *why_no_orders(const struct running_visit *v)
                                 : pfl_collector_visit_get_why(&v->collector);
 }
 
+static const char *why_no_alarms(const struct running_visit *v)
+{
+    if (v->question.why != NULL)
+        return v->question.why;
+    if (v->agents.why != NULL)
+        return v->agents.why;
+    return v->why[0] == '\0' && v->agents.is_open ? "no answer in time" : v->why;
+}
+
 static void write_page(struct pfl_web_visit *base, struct pfl_html *h)
 {
     struct running_visit *v = visit_of(base);
     const struct pfl_web_conf *conf = pfl_web_get_conf(base->web);
     struct pfl_layout layout = pfl_web_lay_out(base->web, "Running", "/running", base->notice);
     struct pfl_command_line command;
+    struct pfl_command_line order_list;
+    struct pfl_command_line alarm_list;
     const struct pfl_order_page orders = {.rows = &v->orders,
                                           .own_name = conf->own_name,
+                                          .command = &order_list,
                                           .has_collector =
                                               v->collector.call == NULL || v->collector.is_open ||
                                               pfl_collector_call_has_collector(v->collector.call),
                                           .why = why_no_orders(v)};
-    struct pfl_running_page page = {.rows = &v->rows,
+    const struct pfl_alarm_page alarms = {.rows = &v->alarms,
+                                          .command = &alarm_list,
+                                          .asked = v->agents.len,
+                                          .answered = v->alarms_answered,
+                                          .why_host = v->why_host,
+                                          .why = why_no_alarms(v)};
+    struct pfl_running_page page = {.alarms = conf->conn.tunnel != NULL ? &alarms : NULL,
+                                    .rows = &v->rows,
                                     .orders = conf->conn.tunnel != NULL ? &orders : NULL,
                                     .asked = pfl_host_question_get_len(&v->question),
                                     .answered = take_rows(v),
@@ -82,6 +110,12 @@ static void write_page(struct pfl_web_visit *base, struct pfl_html *h)
     pfl_command_line_quoted(&command, conf->options);
     pfl_command_line_quoted(&command, conf->targets);
     layout.command = &command;
+    pfl_command_line_begin(&order_list, "order list");
+    pfl_command_line_quoted(&order_list, conf->options);
+    pfl_command_line_option(&order_list, "--collector", conf->collector);
+    pfl_command_line_begin(&alarm_list, "alarms");
+    pfl_command_line_quoted(&alarm_list, conf->options);
+    pfl_command_line_quoted(&alarm_list, conf->targets);
     pfl_running_page_write(&page, &layout, h);
 }
 
@@ -95,7 +129,8 @@ static void answer_if_complete(struct pfl_web_visit *base)
 {
     struct running_visit *v = visit_of(base);
 
-    if (base->exchange != NULL && !v->question.is_open && !v->collector.is_open)
+    if (base->exchange != NULL && !v->question.is_open && !v->collector.is_open &&
+        !v->agents.is_open)
         answer(base);
 }
 
@@ -131,6 +166,35 @@ static void on_done(struct pfl_collector_visit *visit)
     answer_if_complete(&visit->base);
 }
 
+/* ---- the agents ---- */
+
+static void on_alarms(struct pfl_web_visit *base, size_t host, int err, unsigned status,
+                      struct pfl_span body)
+{
+    struct running_visit *v = visit_of(base);
+    char why[sizeof(v->why)];
+
+    pfl_host_calls_explain(err, status, body, why, sizeof(why));
+    if (base->exchange == NULL)
+        return;
+    if (why[0] == '\0' && pfl_alarm_rows_add(&v->alarms, v->agents.hosts[host], body) != 0)
+        (void)snprintf(why, sizeof(why), "its answer makes no sense");
+    v->alarms_answered += why[0] == '\0';
+    if (why[0] == '\0' || v->why[0] != '\0')
+        return;
+    (void)snprintf(v->why_host, sizeof(v->why_host), "%s", v->agents.hosts[host]);
+    (void)snprintf(v->why, sizeof(v->why), "%s", why);
+}
+
+static void ask_agents(struct running_visit *v)
+{
+    static const struct pfl_alarm_call_ops ops = {on_alarms, answer_if_complete};
+
+    pfl_alarm_call_init(&v->agents, &v->collector.base, &ops, PFL_RUNNING_VISIT_MAX_HOSTS);
+    if (v->question.is_open)
+        pfl_alarm_call_open(&v->agents, "GET", "");
+}
+
 /* ---- the visit ---- */
 
 static void on_relay(struct pfl_web_visit *base)
@@ -140,6 +204,7 @@ static void on_relay(struct pfl_web_visit *base)
 
     pfl_host_question_open_all(&v->question, base, PFL_RUNNING_VISIT_MAX_HOSTS, answer_if_complete);
     (void)pfl_collector_visit_call(&v->collector, &ops);
+    ask_agents(v);
     pfl_web_visit_set_timer(base, pfl_web_get_conf(base->web)->timeout_ms + PFL_WEB_PATIENCE_MS);
     answer_if_complete(base);
 }
@@ -148,6 +213,7 @@ static void abort_visit(struct pfl_web_visit *base)
 {
     pfl_host_question_abort(&visit_of(base)->question);
     pfl_collector_visit_abort(base);
+    pfl_alarm_call_abort(&visit_of(base)->agents);
 }
 
 static void free_visit(struct pfl_web_visit *base)
@@ -156,6 +222,7 @@ static void free_visit(struct pfl_web_visit *base)
 
     pfl_host_question_fini(&v->question);
     pfl_collector_visit_fini(&v->collector);
+    pfl_alarm_call_fini(&v->agents);
     pfl_mem_free(v);
 }
 

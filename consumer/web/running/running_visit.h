@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /running: the hosts' sessions, the collector's orders. */
+/* GET /running: the hosts' sessions, the collector's orders, the agents' alarms. */
 #ifndef PFL_CONSUMER_WEB_RUNNING_RUNNING_VISIT_H
 #define PFL_CONSUMER_WEB_RUNNING_RUNNING_VISIT_H
 

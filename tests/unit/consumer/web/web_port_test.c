@@ -456,7 +456,7 @@ static void session_that_was_left_is_stopped_read_and_discarded(void **state)
     close_world(&w);
 }
 
-static void without_a_relay_there_are_no_orders(void **state)
+static void without_a_relay_there_are_no_orders_and_no_alarms(void **state)
 {
     struct world w = {.has_fake = false};
 
@@ -475,6 +475,10 @@ static void without_a_relay_there_are_no_orders(void **state)
     assert_true(has(change(&w, "/running/order", "do=sow&order=cpu"), "HTTP/1.1 400 "));
     assert_true(has(change(&w, "/running/order", "do=pause&order=cpu&sure=1"), "done=1"));
     assert_true(has(visit(&w, "/running?done=1"), "Order cpu was not paused: a collector needs"));
+    assert_false(has(visit(&w, "/running"), "<h2>Alarms</h2>"));
+    assert_true(has(change(&w, "/running/disarm", "session=flight"), "done=2"));
+    assert_true(has(visit(&w, "/running?done=2"), "Alarms are kept by the hosts&#39; agents"));
+    assert_true(has(change(&w, "/running/disarm", "session=a/b"), "HTTP/1.1 400 "));
     close_world(&w);
 }
 
@@ -549,6 +553,7 @@ static void every_allocation_may_fail(void **state)
             (void)visit(&w, "/running/order?name=cpu");
             (void)change(&w, "/running/order", "do=pause&order=cpu&sure=1");
             (void)change(&w, "/running/order", "do=rm&order=cpu");
+            (void)change(&w, "/running/disarm", "session=flight");
         }
         pfl_mem_stats_get(&stats);
         has_failed = stats.allocations >= n;
@@ -569,7 +574,7 @@ int main(void)
         cmocka_unit_test(form_is_checked_and_starts_a_recording),
         cmocka_unit_test(sessions_of_hosts_that_do_not_answer_are_said),
         cmocka_unit_test(session_that_was_left_is_stopped_read_and_discarded),
-        cmocka_unit_test(without_a_relay_there_are_no_orders),
+        cmocka_unit_test(without_a_relay_there_are_no_orders_and_no_alarms),
         cmocka_unit_test(pages_end_while_a_browser_watches_a_recording),
         cmocka_unit_test(the_fleets_page_asks_hosts_in_turn),
         cmocka_unit_test(every_allocation_may_fail),

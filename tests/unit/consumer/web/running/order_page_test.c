@@ -165,10 +165,15 @@ static void rows_hosts_and_texts_have_limits(void **state)
 
 static void write_section(const char *why, struct pfl_html *h)
 {
-    const struct pfl_order_page page = {
-        .rows = &rows, .own_name = "me", .has_collector = why != NULL, .why = why};
+    struct pfl_command_line command;
+    const struct pfl_order_page page = {.rows = &rows,
+                                        .own_name = "me",
+                                        .has_collector = why != NULL,
+                                        .command = rows.len != 0 ? &command : NULL,
+                                        .why = why};
     struct pfl_layout layout = page_text_layout("Running");
 
+    pfl_command_line_begin(&command, "order list");
     pfl_html_init(h, PAGE_TEXT_MAX);
     pfl_order_page_write_section(&page, &layout, h);
 }

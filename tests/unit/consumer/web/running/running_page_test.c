@@ -51,19 +51,25 @@ static struct pfl_span make_state(const char *const (*sessions)[2], size_t len)
 }
 
 /* A session without a name that was left under a key. */
-static struct pfl_span make_keyed(const char *key, size_t len)
+static struct pfl_span make_named_copy(const char *name, const char *key, size_t len)
 {
     session_t one = PERFETTO__PROTOS__TRACING_SERVICE_STATE__TRACING_SESSION__INIT;
     session_t *pointers[] = {&one};
     state_t state = PERFETTO__PROTOS__TRACING_SERVICE_STATE__INIT;
 
     one.state = (char *)(uintptr_t) "CLONED_READ_ONLY";
+    one.unique_session_name = (char *)(uintptr_t)name;
     one.has_perfleet_detach_key = 1;
     one.perfleet_detach_key.data = (uint8_t *)(uintptr_t)key;
     one.perfleet_detach_key.len = len;
     state.n_tracing_sessions = 1;
     state.tracing_sessions = pointers;
     return pfl_span_of(bytes, protobuf_c_message_pack(&state.base, bytes));
+}
+
+static struct pfl_span make_keyed(const char *key, size_t len)
+{
+    return make_named_copy(NULL, key, len);
 }
 
 static const char *const of_web1[][2] = {
@@ -187,7 +193,9 @@ static void page_has_a_row_each_and_buttons_for_what_can_be_done(void **state)
     rows.left_out = 1;
     assert_int_equal(write_page(&page, &h), 0);
     page_text_check(page_text_take_main(&h), "sessions");
-    assert_int_equal(pfl_running_rows_add(&rows, "web1", make_keyed("flight.copied", 13)), 0);
+    assert_int_equal(pfl_running_rows_add(&rows, "web1", make_keyed("kept", 4)), 0);
+    assert_int_equal(
+        pfl_running_rows_add(&rows, "web1", make_named_copy(EVIL, "flight.triggered", 16)), 0);
     assert_int_equal(write_page(&page, &h), 0);
     page_text_check(page_text_take_main(&h), "with a copy");
     memset(&rows, 0, sizeof(rows));
