@@ -128,6 +128,9 @@ void pfl_running_page_write(const struct pfl_running_page *page, const struct pf
     pfl_html_text(h, ". A session with a name that runs is a flight recorder: a snapshot copies "
                      "what its hosts have now, and it continues. A session that was left running "
                      "can be stopped, read and discarded, unless a program is attached to it.");
+    if (page->orders != NULL)
+        pfl_html_text(h, " User is the one that made the session on its host: the agent's, if an "
+                         "operator or an order did; the relay's audit log names the operator.");
     pfl_html_close(h);
     if (page->why != NULL)
         pfl_html_leaf_of(h, "p", "bad", page->why);

@@ -184,6 +184,8 @@ static int write_page(const struct pfl_running_page *page, struct pfl_html *h)
 
 static void page_has_a_row_each_and_buttons_for_what_can_be_done(void **state)
 {
+    static const struct pfl_order_rows no_rows;
+    const struct pfl_order_page orders = {.rows = &no_rows, .has_collector = true, .why = ""};
     struct pfl_running_page page = {
         .rows = &rows, .asked = 3, .answered = 2, .all = 4, .now_s = NOW_S};
     struct pfl_html h;
@@ -200,6 +202,7 @@ static void page_has_a_row_each_and_buttons_for_what_can_be_done(void **state)
     page_text_check(page_text_take_main(&h), "with a copy");
     memset(&rows, 0, sizeof(rows));
     page.asked = page.answered = page.all = 2;
+    page.orders = &orders;
     page.why = "Too many questions to hosts are under way: try again in a moment.";
     assert_int_equal(write_page(&page, &h), 0);
     page_text_check(page_text_take_main(&h), "none");
