@@ -73,7 +73,6 @@ static void drop_sources(struct pfl_service *self, struct pfl_producer *producer
 
 bool pfl_registry_remove_producer(struct pfl_service *self, struct pfl_producer *producer)
 {
-    uint16_t id = producer->id;
     bool is_scraped;
 
     pfl_list_remove(&producer->node);
@@ -83,9 +82,9 @@ bool pfl_registry_remove_producer(struct pfl_service *self, struct pfl_producer 
         pfl_service_forbid(self, producer);
     drop_instances(self, producer);
     drop_sources(self, producer);
+    pfl_session_lose_flushes(self, producer); /* which may end sessions */
     if (is_scraped)
         pfl_service_free_producer(self, producer);
-    pfl_session_lose_flushes(self, id); /* which may end sessions */
     return is_scraped;
 }
 

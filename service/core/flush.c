@@ -3,7 +3,8 @@
  * The table of pending flushes.
  *
  * A flush is made with room for its producers, filled by the caller, then added. Producers ack ids;
- * an ack covers every older flush of that producer in all sessions. After the last ack, or at the
+ * an ack covers every older flush of that producer in all sessions. Each producer has a list of
+ * what waits for it, so an ack costs as much as it completes. After the last ack, or at the
  * deadline, the flush is answered. It then waits for a scrape that begins later, because that must
  * include what was written before the ack. A scrape ends all flushes that were answered when it
  * began. The end of the session ends all. Callbacks may add and end flushes: after each callback
@@ -11,23 +12,57 @@
  *
  * A producer that disconnects is no longer waited for, but its flush fails once the others have
  * acked: uncommitted data of that producer is missing. The flush does not wait for its deadline.
- * Limits: flushes per session, producers waited for in all.
+ * Limits: flushes per session; of each user, producers waited for, and memory.
  */
 #include "service/core/flush.h"
 
+#include <assert.h>
+
 #include "base/mem.h"
 
-void pfl_flush_book_init(struct pfl_flush_book *self)
+void pfl_flush_book_init(struct pfl_flush_book *self, struct pfl_shares *memory)
 {
-    *self = (struct pfl_flush_book){0};
+    *self = (struct pfl_flush_book){.look_ms = UINT64_MAX, .memory = memory};
+    self->waits.max = PFL_FLUSH_MAX_WAITING;
     pfl_list_init(&self->pending);
     pfl_list_init(&self->answered);
 }
 
-static void remove_flush(struct pfl_flush_book *book, struct pfl_flush *flush)
+static size_t get_bytes(size_t producers_max)
 {
-    pfl_list_remove(&flush->node);
-    book->waiting_total -= flush->waiting_len;
+    return sizeof(struct pfl_flush) + producers_max * sizeof(struct pfl_flush_wait);
+}
+
+static bool charge(struct pfl_flush_book *book, uint64_t who, size_t producers_max)
+{
+    if (!pfl_shares_take(&book->waits, who, producers_max))
+        return false;
+    if (book->memory == NULL || pfl_shares_take(book->memory, who, get_bytes(producers_max)))
+        return true;
+    pfl_shares_give(&book->waits, who, producers_max);
+    return false;
+}
+
+static void give_memory(struct pfl_flush_book *book, uint64_t who, size_t producers_max)
+{
+    if (book->memory != NULL)
+        pfl_shares_give(book->memory, who, get_bytes(producers_max));
+}
+
+/* Its producers' acks no longer find it. */
+static void stop_waiting(struct pfl_flush_book *book, struct pfl_flush *flush)
+{
+    for (size_t i = 0; i < flush->waits_len; i++)
+        pfl_list_remove(&flush->waits[i].of_producer);
+    pfl_shares_give(&book->waits, flush->who, flush->charged_waits);
+    flush->charged_waits = 0;
+}
+
+void pfl_flush_book_free(struct pfl_flush_book *self, struct pfl_flush *flush)
+{
+    stop_waiting(self, flush);
+    give_memory(self, flush->who, flush->waits_max);
+    pfl_mem_free(flush);
 }
 
 static void free_all(struct pfl_flush_book *book, struct pfl_list *flushes)
@@ -35,8 +70,8 @@ static void free_all(struct pfl_flush_book *book, struct pfl_list *flushes)
     while (!pfl_list_is_empty(flushes)) {
         struct pfl_flush *flush = PFL_CONTAINER_OF(flushes->next, struct pfl_flush, node);
 
-        remove_flush(book, flush);
-        pfl_flush_free(flush);
+        pfl_list_remove(&flush->node);
+        pfl_flush_book_free(book, flush);
     }
 }
 
@@ -58,99 +93,116 @@ static size_t count(const struct pfl_list *flushes, uint64_t session_id)
     return of_session;
 }
 
-int pfl_flush_book_new_flush(struct pfl_flush_book *self, uint64_t session_id, size_t producers_max,
+int pfl_flush_book_new_flush(struct pfl_flush_book *self, const struct pfl_flush_conf *conf,
                              struct pfl_flush **ret_flush)
 {
     struct pfl_flush *flush;
-    size_t of_session = count(&self->pending, session_id) + count(&self->answered, session_id);
+    size_t of_session =
+        count(&self->pending, conf->session_id) + count(&self->answered, conf->session_id);
 
-    if (of_session > PFL_FLUSH_MAX_PER_SESSION ||
-        producers_max > PFL_FLUSH_MAX_WAITING - self->waiting_total)
+    if (of_session > PFL_FLUSH_MAX_PER_SESSION || !charge(self, conf->who, conf->producers_max))
         return PFL_ELIMIT;
-    flush = pfl_mem_zalloc(sizeof(*flush) + producers_max * sizeof(flush->waiting[0]));
-    if (flush == NULL)
+    flush = pfl_mem_zalloc(get_bytes(conf->producers_max));
+    if (flush == NULL) {
+        pfl_shares_give(&self->waits, conf->who, conf->producers_max);
+        give_memory(self, conf->who, conf->producers_max);
         return PFL_ENOMEM;
+    }
     flush->id = ++self->last_id;
-    flush->session_id = session_id;
+    flush->session_id = conf->session_id;
+    flush->who = conf->who;
+    flush->waits_max = flush->charged_waits = conf->producers_max;
     *ret_flush = flush;
     return 0;
 }
 
-void pfl_flush_free(struct pfl_flush *flush)
+void pfl_flush_wait_for(struct pfl_flush *flush, struct pfl_list *waits, uint16_t producer_id)
 {
-    pfl_mem_free(flush);
+    struct pfl_flush_wait *wait = &flush->waits[flush->waits_len];
+
+    assert(flush->waits_len < flush->waits_max);
+    *wait = (struct pfl_flush_wait){.flush = flush, .producer_id = producer_id, .is_open = true};
+    pfl_list_append(waits, &wait->of_producer);
+    flush->waits_len++;
+    flush->waiting_len++;
 }
 
 void pfl_flush_book_add(struct pfl_flush_book *self, struct pfl_flush *flush)
 {
     flush->is_ok = true;
-    pfl_list_append(flush->waiting_len != 0 ? &self->pending : &self->answered, &flush->node);
-    self->waiting_total += flush->waiting_len;
+    if (flush->waiting_len == 0) {
+        stop_waiting(self, flush);
+        pfl_list_append(&self->answered, &flush->node);
+        return;
+    }
+    pfl_list_append(&self->pending, &flush->node);
+    if (flush->deadline_ms < self->look_ms)
+        self->look_ms = flush->deadline_ms;
 }
 
 static void answer(struct pfl_flush_book *book, struct pfl_flush *flush, bool is_ok,
                    pfl_flush_answered_cb answered, void *user)
 {
     flush->is_ok = is_ok;
+    stop_waiting(book, flush);
     pfl_list_remove(&flush->node);
     pfl_list_append(&book->answered, &flush->node);
     answered(user, flush);
 }
 
-static bool drop_producer(struct pfl_flush_book *book, struct pfl_flush *flush, uint16_t producer)
+static struct pfl_flush_wait *get_first(struct pfl_list *waits)
 {
-    for (size_t i = 0; i < flush->waiting_len; i++) {
-        if (flush->waiting[i] != producer)
-            continue;
-        flush->waiting[i] = flush->waiting[--flush->waiting_len];
-        book->waiting_total--;
-        return true;
-    }
-    return false;
+    return pfl_list_is_empty(waits)
+               ? NULL
+               : PFL_CONTAINER_OF(waits->next, struct pfl_flush_wait, of_producer);
 }
 
-static void answer_complete(struct pfl_flush_book *self, pfl_flush_answered_cb answered, void *user)
+/* One producer of a pending flush is done. */
+static void end_wait(struct pfl_flush_book *book, struct pfl_flush_wait *wait,
+                     pfl_flush_answered_cb answered, void *user)
 {
-    struct pfl_list *it;
+    struct pfl_flush *flush = wait->flush;
 
-    for (it = self->pending.next; it != &self->pending;) {
-        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        it = it->next;
-        if (flush->waiting_len != 0)
-            continue;
-        answer(self, flush, !flush->has_lost, answered, user);
-        it = self->pending.next;
-    }
+    pfl_list_remove(&wait->of_producer);
+    wait->is_open = false;
+    if (--flush->waiting_len == 0)
+        answer(book, flush, !flush->has_lost, answered, user);
 }
 
-void pfl_flush_book_ack(struct pfl_flush_book *self, uint16_t producer_id, uint64_t id_untrusted,
+void pfl_flush_book_ack(struct pfl_flush_book *self, struct pfl_list *waits, uint64_t id_untrusted,
                         pfl_flush_answered_cb answered, void *user)
 {
-    struct pfl_list *it;
+    uint64_t id = id_untrusted < self->last_id ? id_untrusted : self->last_id;
+    struct pfl_flush_wait *wait;
 
-    PFL_LIST_EACH (it, &self->pending) {
-        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        if (flush->id > id_untrusted)
-            break;
-        (void)drop_producer(self, flush, producer_id);
-    }
-    answer_complete(self, answered, user);
+    while ((wait = get_first(waits)) != NULL && wait->flush->id <= id)
+        end_wait(self, wait, answered, user);
 }
 
-void pfl_flush_book_lose(struct pfl_flush_book *self, uint16_t producer_id,
+void pfl_flush_book_lose(struct pfl_flush_book *self, struct pfl_list *waits,
                          pfl_flush_answered_cb answered, void *user)
 {
+    struct pfl_flush_wait *wait;
+
+    while ((wait = get_first(waits)) != NULL) {
+        wait->flush->has_lost = true;
+        end_wait(self, wait, answered, user);
+    }
+}
+
+/* UINT64_MAX: nothing is pending. */
+static uint64_t find_deadline_ms(const struct pfl_flush_book *book)
+{
+    uint64_t next = UINT64_MAX;
     struct pfl_list *it;
 
-    PFL_LIST_EACH (it, &self->pending) {
-        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+    PFL_LIST_EACH (it, &book->pending) {
+        const struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
 
-        if (drop_producer(self, flush, producer_id))
-            flush->has_lost = true;
+        if (flush->deadline_ms < next)
+            next = flush->deadline_ms;
     }
-    answer_complete(self, answered, user);
+    return next;
 }
 
 void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms,
@@ -158,6 +210,8 @@ void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms,
 {
     struct pfl_list *it;
 
+    if (self->look_ms > now_ms)
+        return;
     for (it = self->pending.next; it != &self->pending;) {
         struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
 
@@ -167,6 +221,7 @@ void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms,
         answer(self, flush, false, answered, user);
         it = self->pending.next;
     }
+    self->look_ms = find_deadline_ms(self);
 }
 
 void pfl_flush_book_join(struct pfl_flush_book *self, uint64_t session_id)
@@ -182,7 +237,13 @@ void pfl_flush_book_join(struct pfl_flush_book *self, uint64_t session_id)
 
 bool pfl_flush_book_has_answered(const struct pfl_flush_book *self, uint64_t session_id)
 {
-    return count(&self->answered, session_id) != 0;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &self->answered) {
+        if (PFL_CONTAINER_OF(it, struct pfl_flush, node)->session_id == session_id)
+            return true;
+    }
+    return false;
 }
 
 struct pfl_flush *pfl_flush_book_take_joined(struct pfl_flush_book *self, uint64_t session_id)
@@ -194,7 +255,7 @@ struct pfl_flush *pfl_flush_book_take_joined(struct pfl_flush_book *self, uint64
 
         if (flush->session_id != session_id || !flush->is_joined)
             continue;
-        remove_flush(self, flush);
+        pfl_list_remove(&flush->node);
         return flush;
     }
     return NULL;
@@ -211,9 +272,9 @@ static void cancel(struct pfl_flush_book *self, struct pfl_list *flushes, uint64
         it = it->next;
         if (flush->session_id != session_id)
             continue;
-        remove_flush(self, flush);
+        pfl_list_remove(&flush->node);
         done(user, flush, false);
-        pfl_flush_free(flush);
+        pfl_flush_book_free(self, flush);
         it = flushes->next;
     }
 }
@@ -227,14 +288,5 @@ void pfl_flush_book_cancel(struct pfl_flush_book *self, uint64_t session_id, pfl
 
 uint64_t pfl_flush_book_next_deadline_ms(const struct pfl_flush_book *self)
 {
-    uint64_t next = UINT64_MAX;
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &self->pending) {
-        const struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        if (flush->deadline_ms < next)
-            next = flush->deadline_ms;
-    }
-    return next;
+    return pfl_list_is_empty(&self->pending) ? UINT64_MAX : self->look_ms;
 }

@@ -30,6 +30,7 @@ int pfl_producer_new(const struct pfl_producer_conf *conf, struct pfl_producer *
         return PFL_ENOMEM;
     pfl_list_init(&p->sources);
     pfl_list_init(&p->instances);
+    pfl_list_init(&p->flushes);
     pfl_smb_map_init(&p->smb);
     p->uid = conf->uid;
     p->who = conf->who;
@@ -63,7 +64,7 @@ void pfl_producer_free(struct pfl_producer *self)
 
     if (self == NULL)
         return;
-    assert(pfl_list_is_empty(&self->instances));
+    assert(pfl_list_is_empty(&self->instances) && pfl_list_is_empty(&self->flushes));
     PFL_LIST_EACH_SAFE (it, tmp, &self->sources) {
         pfl_data_source_free(PFL_CONTAINER_OF(it, struct pfl_data_source, node));
     }

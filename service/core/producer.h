@@ -60,6 +60,8 @@ struct pfl_producer {
     size_t sources_len;
     size_t source_bytes;       /* of their descriptors */
     struct pfl_list instances; /* borrowed pfl_instance.of_producer */
+    struct pfl_list flushes;   /* borrowed pfl_flush_wait.of_producer */
+    uint64_t walk;             /* the last walk over a session's producers that came here */
     struct pfl_smb_map smb;
     uint32_t scraped_page;    /* after it left: where its last scrape continues */
     uint64_t smb_taken_bytes; /* pfl_service_take_smb */

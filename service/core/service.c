@@ -50,6 +50,7 @@ void pfl_service_set_owner(struct pfl_service *self, uint32_t uid)
     self->shares.sources.owner = self->shares.smb_bytes.owner = uid;
     self->shares.peer_bytes.owner = self->shares.buffer_bytes.owner = uid;
     self->shares.buffer_ids.owner = self->shares.writer_bytes.owner = uid;
+    self->flushes.waits.owner = uid;
     self->triggers.shares.owner = self->scrape_budget.owner = self->vm_budget.owner = uid;
 }
 
@@ -93,7 +94,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     pfl_list_init(&self->clones);
     pfl_observe_init(&self->nobody.observe);
     self->nobody.ops = &nobody_ops;
-    pfl_flush_book_init(&self->flushes);
+    pfl_flush_book_init(&self->flushes, &self->shares.peer_bytes);
     pfl_remote_machines_init(&self->relays);
     pfl_trigger_history_init(&self->triggers);
     open_shares(self);

@@ -100,6 +100,7 @@ struct pfl_service {
     uint16_t last_producer_id;
     uint64_t producer_ids[PFL_SERVICE_PRODUCER_IDS / 64]; /* bitmap of those in use */
     uint64_t producers_seen;
+    uint64_t producer_walks;   /* pfl_producer.walk */
     struct pfl_list consumers; /* borrowed pfl_consumer */
     struct pfl_list clones;    /* owned pfl_clone: being made */
     uint64_t last_clone_id;

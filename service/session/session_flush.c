@@ -10,33 +10,48 @@
  */
 #include "service/session/session_flush.h"
 
+#include <string.h>
+
 #include "service/core/command.h"
 #include "service/session/scrape_turns.h"
+#include "service/session/session_instances.h"
 #include "service/session/session_record.h"
 
-static bool is_waiting(const struct pfl_flush *flush, const struct pfl_producer *producer)
+#define PRODUCER_ID_WORDS (PFL_SERVICE_PRODUCER_IDS / 64)
+
+/* By id, those that have not acknowledged. */
+static void note_waiting(const struct pfl_flush *flush, uint64_t ids[PRODUCER_ID_WORDS])
 {
-    for (size_t i = 0; producer != NULL && i < flush->waiting_len; i++) {
-        if (flush->waiting[i] == producer->id)
-            return true;
+    memset(ids, 0, PRODUCER_ID_WORDS * sizeof(ids[0]));
+    for (size_t i = 0; i < flush->waits_len; i++) {
+        const struct pfl_flush_wait *wait = &flush->waits[i];
+
+        if (wait->is_open)
+            ids[wait->producer_id / 64] |= 1ull << (wait->producer_id % 64);
     }
-    return false;
+}
+
+static bool is_waiting(const uint64_t *ids, const struct pfl_producer *producer)
+{
+    return producer != NULL && (ids[producer->id / 64] >> (producer->id % 64) & 1) != 0;
 }
 
 static void record_slow(struct pfl_service *service, struct pfl_session *session,
                         const struct pfl_flush *flush)
 {
+    uint64_t ids[PRODUCER_ID_WORDS];
     struct pfl_buf buf;
     struct pfl_message m = pfl_message_of(&buf);
     struct pfl_list *it;
     unsigned named = 0;
 
     pfl_buf_init(&buf, 65536);
+    note_waiting(flush, ids);
     PFL_LIST_EACH (it, &session->instances) {
         const struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_session);
 
         if ((instance->flags & PFL_DATA_SOURCE_NO_FLUSH) == 0 &&
-            is_waiting(flush, instance->producer) && named++ < PFL_SESSION_SLOW_MAX)
+            is_waiting(ids, instance->producer) && named++ < PFL_SESSION_SLOW_MAX)
             pfl_session_encode_slow(&m, session, instance);
     }
     if (m.rc == 0)
@@ -86,7 +101,7 @@ struct pfl_session *pfl_session_end_flushes(struct pfl_service *service,
     while (session != NULL && session->scrape.at == NULL &&
            (flush = pfl_flush_book_take_joined(&service->flushes, id)) != NULL) {
         end_flush(service, session, flush, flush->is_ok && is_whole);
-        pfl_flush_free(flush);
+        pfl_flush_book_free(&service->flushes, flush);
         session = pfl_service_find_session(service, id);
     }
     return session;
@@ -119,31 +134,49 @@ static void ask_producers(struct pfl_service *service, const struct pfl_session 
 {
     const struct pfl_command_flush command = {
         .scope = scope, .request_id = flush->id, .flags = flush->flags};
-    struct pfl_list *it;
+    struct pfl_session_producers walk = pfl_session_begin_producers(service, session);
+    struct pfl_producer *producer;
 
-    PFL_LIST_EACH (it, &service->producers) {
-        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
-
+    while ((producer = pfl_session_next_producer(&walk)) != NULL) {
         if (pfl_command_flush(producer, session, &command))
-            flush->waiting[flush->waiting_len++] = producer->id;
+            pfl_flush_wait_for(flush, &producer->flushes, producer->id);
     }
+}
+
+static int new_flush(struct pfl_service *service, const struct pfl_session *session,
+                     struct pfl_flush **ret_flush)
+{
+    struct pfl_session_producers walk = pfl_session_begin_producers(service, session);
+    struct pfl_flush_conf conf = {.session_id = session->id, .who = session->who};
+
+    if (session->state != PFL_SESSION_STARTED)
+        return PFL_ESTATE;
+    while (pfl_session_next_producer(&walk) != NULL)
+        conf.producers_max++;
+    return pfl_flush_book_new_flush(&service->flushes, &conf, ret_flush);
+}
+
+static uint64_t get_deadline_ms(const struct pfl_service *service,
+                                const struct pfl_session *session, uint32_t timeout_ms)
+{
+    if (timeout_ms == 0)
+        timeout_ms = session->plan->flush_timeout_ms;
+    if (timeout_ms > PFL_FLUSH_TIMEOUT_MAX_MS)
+        timeout_ms = PFL_FLUSH_TIMEOUT_MAX_MS;
+    return pfl_service_now_ms(service) + timeout_ms;
 }
 
 void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
                        const struct pfl_session_flush_conf *conf)
 {
-    uint32_t timeout_ms =
-        conf->timeout_ms != 0 ? conf->timeout_ms : session->plan->flush_timeout_ms;
     struct pfl_flush *flush;
 
-    if (session->state != PFL_SESSION_STARTED ||
-        pfl_flush_book_new_flush(&service->flushes, session->id, service->producers_len, &flush) !=
-            0) {
+    if (new_flush(service, session, &flush) != 0) {
         fail_flush(service, session, conf);
         return;
     }
     session->counters.flushes_requested++;
-    flush->deadline_ms = pfl_service_now_ms(service) + timeout_ms;
+    flush->deadline_ms = get_deadline_ms(service, session, conf->timeout_ms);
     flush->then = conf->then;
     flush->flags = conf->flags;
     flush->request_id = conf->request_id;
@@ -159,15 +192,16 @@ void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
         on_answered(service, flush);
 }
 
-void pfl_session_ack_flush(struct pfl_service *service, const struct pfl_producer *producer,
+void pfl_session_ack_flush(struct pfl_service *service, struct pfl_producer *producer,
                            uint64_t flush_id_untrusted)
 {
-    pfl_flush_book_ack(&service->flushes, producer->id, flush_id_untrusted, on_answered, service);
+    pfl_flush_book_ack(&service->flushes, &producer->flushes, flush_id_untrusted, on_answered,
+                       service);
 }
 
-void pfl_session_lose_flushes(struct pfl_service *service, uint16_t producer_id)
+void pfl_session_lose_flushes(struct pfl_service *service, struct pfl_producer *producer)
 {
-    pfl_flush_book_lose(&service->flushes, producer_id, on_answered, service);
+    pfl_flush_book_lose(&service->flushes, &producer->flushes, on_answered, service);
 }
 
 void pfl_session_expire_flushes(struct pfl_service *service)

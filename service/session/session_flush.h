@@ -7,7 +7,7 @@
 #include "service/core/service.h"
 
 struct pfl_session_flush_conf {
-    uint32_t timeout_ms; /* 0: that of the plan */
+    uint32_t timeout_ms; /* 0: that of the plan; at most PFL_FLUSH_TIMEOUT_MAX_MS counts */
     uint64_t flags;      /* passed to producers unchanged */
     enum pfl_flush_then then;
     uint64_t request_id; /* PFL_FLUSH_THEN_REPLY, _CLONE */
@@ -16,12 +16,13 @@ struct pfl_session_flush_conf {
 };
 
 /* The producer disconnected: flushes that waited for it fail. They may end sessions. */
-void pfl_session_lose_flushes(struct pfl_service *service, uint16_t producer_id);
+void pfl_session_lose_flushes(struct pfl_service *service, struct pfl_producer *producer);
 /* Asks every producer that takes part; `then` says what happens at the end, which is immediate if
- * there is none. Fails at once if the session does not run, or has too many pending flushes. */
+ * there is none. Fails at once if the session does not run, has too many pending flushes, or its
+ * user's share of them is used up. */
 void pfl_session_flush(struct pfl_service *service, struct pfl_session *session,
                        const struct pfl_session_flush_conf *conf);
-void pfl_session_ack_flush(struct pfl_service *service, const struct pfl_producer *producer,
+void pfl_session_ack_flush(struct pfl_service *service, struct pfl_producer *producer,
                            uint64_t flush_id_untrusted);
 void pfl_session_expire_flushes(struct pfl_service *service);
 void pfl_session_cancel_flushes(struct pfl_service *service, const struct pfl_session *session);

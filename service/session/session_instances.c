@@ -34,11 +34,33 @@ void pfl_session_check_all_started(struct pfl_service *service, struct pfl_sessi
         consumer->ops->on_observed(consumer->port);
 }
 
+struct pfl_session_producers pfl_session_begin_producers(struct pfl_service *service,
+                                                         const struct pfl_session *session)
+{
+    return (struct pfl_session_producers){
+        .session = session, .at = session->instances.next, .walk = ++service->producer_walks};
+}
+
+struct pfl_producer *pfl_session_next_producer(struct pfl_session_producers *self)
+{
+    while (self->at != &self->session->instances) {
+        struct pfl_producer *producer =
+            PFL_CONTAINER_OF(self->at, struct pfl_instance, of_session)->producer;
+
+        self->at = self->at->next;
+        if (producer == NULL || producer->walk == self->walk)
+            continue;
+        producer->walk = self->walk;
+        return producer;
+    }
+    return NULL;
+}
+
 void pfl_session_clear_state(struct pfl_service *service, struct pfl_session *session)
 {
-    struct pfl_list *it;
+    struct pfl_session_producers walk = pfl_session_begin_producers(service, session);
+    struct pfl_producer *producer;
 
-    PFL_LIST_EACH (it, &service->producers) {
-        (void)pfl_command_flush(PFL_CONTAINER_OF(it, struct pfl_producer, node), session, NULL);
-    }
+    while ((producer = pfl_session_next_producer(&walk)) != NULL)
+        (void)pfl_command_flush(producer, session, NULL);
 }
