@@ -133,7 +133,7 @@ int pfl_registry_register_source(struct pfl_service *self, struct pfl_producer *
     source->serial = ++self->sources_seen;
     source->producer = producer;
     pfl_list_append(pfl_service_get_named(self, source->info.name), &source->of_name);
-    pfl_session_setup_source(self, producer, source);
+    pfl_session_setup_source(self, source);
     return 0;
 }
 

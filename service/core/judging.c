@@ -30,8 +30,9 @@ void pfl_judging_end(struct pfl_judging *self, uint64_t session,
     if (credit != 0 || self->was_reported)
         return;
     self->was_reported = true;
-    pfl_log_warn("producer-not-judged",
-                 "session=%llu producer=%s uid=%u reason=\"the patterns of this session cost too "
-                 "much; it is left out\" remedy=\"simpler patterns, or producer_name_filter\"",
-                 (unsigned long long)session, pfl_log_quote_str(producer->name), producer->uid);
+    pfl_log_warn(
+        "producer-not-judged",
+        "session=%llu producer=%s uid=%u reason=\"the filters of this session cost too much; "
+        "it is left out\" remedy=\"fewer filters, or producer_name_filter for patterns\"",
+        (unsigned long long)session, pfl_log_quote_str(producer->name), producer->uid);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Budget for matching a session's regular expressions against producer names: 0.1 s of loop time in
- * 10 s, shared by the producers' users. Consumers choose patterns, producers choose names: neither
+ * Budget for matching a session's filters against producers: 0.1 s of loop time in 10 s, shared by
+ * the producers' users. Consumers choose patterns, producers choose names: neither
  * may delay others, and no user's names may use up another user's share.
  */
 #ifndef PFL_SERVICE_JUDGING_H

@@ -152,6 +152,49 @@ int pfl_plan_index_compile_filters(struct pfl_session_plan *plan, size_t *ret_at
     return rc;
 }
 
+/* ---- names of data sources ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct pfl_plan_name *x = a;
+    const struct pfl_plan_name *y = b;
+    int order = compare_spans(x->name, y->name);
+
+    return order != 0 ? order : x->at < y->at ? -1 : x->at > y->at;
+}
+
+static int make_names(struct pfl_session_plan *p)
+{
+    p->index.names = pfl_mem_calloc(p->sources_len + 1, sizeof(*p->index.names));
+    if (p->index.names == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < p->sources_len; i++)
+        p->index.names[i] = (struct pfl_plan_name){.name = p->sources[i].name, .at = i};
+    qsort(p->index.names, p->sources_len, sizeof(*p->index.names), compare_names);
+    return 0;
+}
+
+const struct pfl_plan_source *pfl_session_plan_find_source(const struct pfl_session_plan *self,
+                                                           struct pfl_span name)
+{
+    const struct pfl_plan_name wanted = {.name = name};
+    const struct pfl_plan_name *names = self->index.names;
+    size_t begin = 0;
+    size_t end = self->sources_len;
+
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+
+        if (compare_names(&names[middle], &wanted) < 0)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    if (begin == self->sources_len || !pfl_span_eq(names[begin].name, name))
+        return NULL;
+    return &self->sources[names[begin].at];
+}
+
 /* ---- semaphores and producers' memory ---- */
 
 static void read_semaphore(struct pfl_span bytes, struct pfl_plan_semaphore *s)
@@ -319,6 +362,8 @@ int pfl_plan_index_make(struct pfl_session_plan *plan)
     int rc = make_filters(plan);
 
     if (rc == 0)
+        rc = make_names(plan);
+    if (rc == 0)
         rc = make_shms_and_semaphores(plan);
     if (rc == 0)
         rc = make_triggers(plan);
@@ -327,6 +372,7 @@ int pfl_plan_index_make(struct pfl_session_plan *plan)
 
 void pfl_plan_index_fini(struct pfl_plan_index *self)
 {
+    pfl_mem_free(self->names);
     pfl_mem_free(self->filters);
     pfl_mem_free(self->semaphores);
     pfl_mem_free(self->shms);

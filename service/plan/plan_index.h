@@ -43,7 +43,14 @@ struct pfl_plan_trigger {
     double skip_probability;
 };
 
+/* The name of a data source, and its place in the config. */
+struct pfl_plan_name {
+    struct pfl_span name;
+    size_t at;
+};
+
 struct pfl_plan_index {
+    struct pfl_plan_name *names;     /* owned; by name, then in the config's order */
     struct pfl_plan_filter *filters; /* owned, as all arrays here; by data source */
     size_t filters_len;
     struct pfl_plan_semaphore *semaphores; /* in the config's order */

@@ -16,16 +16,6 @@
 
 #define CHANGED_MAX_BYTES (1u << 20)
 
-static const struct pfl_plan_source *find_update(const struct pfl_session_plan *update,
-                                                 struct pfl_span name)
-{
-    for (size_t i = 0; i < update->sources_len; i++) {
-        if (pfl_span_eq(update->sources[i].name, name))
-            return &update->sources[i];
-    }
-    return NULL;
-}
-
 /* Copies those fields of a DataSource that are filters, or all others. */
 static void copy_fields(struct pfl_message *m, struct pfl_span source, bool are_filters)
 {
@@ -53,7 +43,7 @@ static void write_config(struct pfl_message *m, const struct pfl_session_plan *p
         size_t mark;
 
         if (f.id == TRACE_CONFIG__DATA_SOURCES && at < plan->sources_len)
-            with = find_update(update, plan->sources[at++].name);
+            with = pfl_session_plan_find_source(update, plan->sources[at++].name);
         if (with == NULL) {
             pfl_message_raw(m, pfl_span_of(begin, (size_t)(r.pos - begin)));
             continue;
@@ -96,29 +86,6 @@ static int take_config(struct pfl_session_plan *plan, struct pfl_span config)
     return 0;
 }
 
-static bool takes_part(const struct pfl_producer *producer, const struct pfl_session *session)
-{
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &producer->instances) {
-        if (PFL_CONTAINER_OF(it, struct pfl_instance, of_producer)->session == session)
-            return true;
-    }
-    return false;
-}
-
-static void set_up_new(struct pfl_service *service, struct pfl_session *session, size_t plan_source)
-{
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &service->producers) {
-        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
-
-        if (!takes_part(producer, session))
-            pfl_session_setup_in_producer(service, session, producer, plan_source);
-    }
-}
-
 static int apply(struct pfl_service *service, struct pfl_session *session,
                  const struct pfl_session_plan *update)
 {
@@ -133,10 +100,8 @@ static int apply(struct pfl_service *service, struct pfl_session *session,
     write_config(&m, plan, update);
     rc = m.rc != 0 ? m.rc : take_config(plan, pfl_buf_get(&buf));
     pfl_buf_fini(&buf);
-    for (size_t i = 0; rc == 0 && i < plan->sources_len; i++) {
-        if (find_update(update, plan->sources[i].name) != NULL)
-            set_up_new(service, session, i);
-    }
+    if (rc == 0)
+        pfl_session_setup_new(service, session, update);
     return rc;
 }
 

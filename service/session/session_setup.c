@@ -6,6 +6,10 @@
  * producer has none yet (setup_tracing is sent once per connection), setup_data_source, and start
  * if the session runs already. A match that fails, for lack of memory or because of a limit, is
  * logged and left out; the session continues without it.
+ *
+ * A request looks up and sorts the data sources of a name once, however often the config has it.
+ * What is not matched (a share is used up, or memory) leaves that list, so the pairs that are tried
+ * are bounded: by the session's instances, and, with filters, by the budget for matching.
  */
 #include "service/session/session_setup.h"
 
@@ -87,10 +91,41 @@ static int set_up(struct pfl_service *service, struct pfl_session *session,
     return 0;
 }
 
-static bool is_wanted_by(const struct pfl_service *service, struct pfl_session *session,
-                         const struct pfl_producer *producer, const struct pfl_data_source *source,
-                         const struct pfl_plan_source *plan_source)
+/* Of the budget for matching, besides the patterns: 50 ns each. */
+#define MATCH_UNITS    4u
+#define FILTERS_A_UNIT 8u
+
+enum match {
+    MATCH_NO,
+    MATCH_YES,
+    MATCH_NEVER, /* nor any data source of the plan, now */
+};
+
+/* Filters are judged within a budget of the producer's user. */
+static enum match judge(const struct pfl_service *service, struct pfl_session *session,
+                        const struct pfl_producer *producer,
+                        const struct pfl_plan_source *plan_source,
+                        const struct pfl_plan_producer *who)
 {
+    uint64_t cost = MATCH_UNITS + plan_source->filters_len / FILTERS_A_UNIT;
+    uint64_t credit = pfl_judging_begin(&session->judging, service->conf.facts->uid, producer->who,
+                                        pfl_service_now_ms(service));
+    bool is_wanted = false;
+
+    credit = credit > cost ? credit - cost : 0;
+    if (credit != 0)
+        is_wanted = pfl_session_plan_wants(session->plan, plan_source, who, &credit);
+    pfl_judging_end(&session->judging, session->id, producer, credit);
+    if (is_wanted)
+        return MATCH_YES;
+    return credit != 0 ? MATCH_NO : MATCH_NEVER;
+}
+
+static enum match match(const struct pfl_service *service, struct pfl_session *session,
+                        const struct pfl_data_source *source,
+                        const struct pfl_plan_source *plan_source)
+{
+    const struct pfl_producer *producer = source->producer;
     const struct pfl_service_facts *facts = service->conf.facts;
     const char *machine_name =
         producer->machine_name != NULL ? producer->machine_name : facts->machine_name;
@@ -99,49 +134,54 @@ static bool is_wanted_by(const struct pfl_service *service, struct pfl_session *
         .machine_name = pfl_span_of(machine_name, strlen(machine_name)),
         .machine_id = producer->machine_id,
     };
-    uint64_t credit;
-    bool is_wanted;
 
-    if (!pfl_span_eq(source->info.name, plan_source->name))
-        return false;
     if (service->is_locked_down && (producer->is_emulated || producer->uid != facts->uid))
-        return false;
-    if (plan_source->filters_len == 0)
-        return pfl_session_plan_wants(session->plan, plan_source, &who, NULL);
-    credit = pfl_judging_begin(&session->judging, facts->uid, producer->who,
-                               pfl_service_now_ms(service));
-    is_wanted = pfl_session_plan_wants(session->plan, plan_source, &who, &credit);
-    pfl_judging_end(&session->judging, session->id, producer, credit);
-    return is_wanted;
+        return MATCH_NEVER;
+    if (plan_source->filters_len != 0 || producer->machine_id != 0)
+        return judge(service, session, producer, plan_source, &who);
+    return pfl_session_plan_wants(session->plan, plan_source, &who, NULL) ? MATCH_YES : MATCH_NO;
 }
 
-static void try_set_up(struct pfl_service *service, struct pfl_session *session,
-                       struct pfl_producer *producer, const struct pfl_data_source *source,
-                       size_t plan_source)
+static enum match try_set_up(struct pfl_service *service, struct pfl_session *session,
+                             const struct pfl_data_source *source, size_t plan_source)
 {
+    struct pfl_producer *producer = source->producer;
+    enum match matched = match(service, session, source, &session->plan->sources[plan_source]);
     int rc;
 
-    if (!is_wanted_by(service, session, producer, source, &session->plan->sources[plan_source]))
-        return;
+    if (matched != MATCH_YES)
+        return matched;
     rc = set_up(service, session, producer, source, plan_source);
-    if (rc == PFL_ELIMIT && session->left_out++ != 0)
-        return; /* only the first of thousands is logged */
-    if (rc != 0)
+    if (rc == 0)
+        return MATCH_YES;
+    if (rc != PFL_ELIMIT || session->left_out++ == 0) /* only the first of thousands is logged */
         pfl_log_error("data-source-not-set-up", "session=%llu producer=%s source=%s reason=\"%s\"",
                       (unsigned long long)session->id, pfl_log_quote_str(producer->name),
                       pfl_log_quote((const char *)source->info.name.data, source->info.name.len),
                       pfl_err_str(rc));
+    return MATCH_NEVER;
 }
 
-void pfl_session_setup_in_producer(struct pfl_service *service, struct pfl_session *session,
-                                   struct pfl_producer *producer, size_t plan_source)
-{
-    struct pfl_list *it;
+/* ---- all that are registered ---- */
 
-    PFL_LIST_EACH (it, &producer->sources) {
-        try_set_up(service, session, producer, PFL_CONTAINER_OF(it, struct pfl_data_source, node),
-                   plan_source);
-    }
+/* Those of one name that may still be set up. */
+struct candidates {
+    struct pfl_data_source **sources; /* owned */
+    size_t len;
+    bool is_made;
+};
+
+struct setup {
+    struct pfl_service *service;
+    struct pfl_session *session;
+    struct candidates *names; /* owned: at the index of the plan's first data source of the name */
+    uint64_t members;         /* pfl_producer.walk of those that take no further part; 0: of none */
+    uint64_t pass;            /* the same, of those that came with the current one of the plan */
+};
+
+static bool is_member(const struct setup *self, const struct pfl_producer *producer)
+{
+    return self->members != 0 && producer->walk >= self->members && producer->walk < self->pass;
 }
 
 static int compare_sources(const void *a, const void *b)
@@ -154,48 +194,124 @@ static int compare_sources(const void *a, const void *b)
     return x->serial < y->serial ? -1 : x->serial > y->serial;
 }
 
-/* Those of that name: by producer, as they came, for which memory is needed; else as they came. */
-static void set_up_named(struct pfl_service *service, struct pfl_session *session,
-                         size_t plan_source)
+/* By producer, as they came. */
+static int make_candidates(const struct setup *self, struct pfl_span name,
+                           struct candidates *candidates)
 {
-    struct pfl_span name = session->plan->sources[plan_source].name;
-    const struct pfl_list *named = pfl_service_get_named(service, name);
-    struct pfl_data_source **found = NULL;
+    const struct pfl_list *named = pfl_service_get_named(self->service, name);
     struct pfl_list *it;
     size_t len = 0;
-    size_t i = 0;
 
     PFL_LIST_EACH (it, named) {
         len += pfl_span_eq(PFL_CONTAINER_OF(it, struct pfl_data_source, of_name)->info.name, name);
     }
-    if (len > 1)
-        found = pfl_mem_calloc(len, sizeof(struct pfl_data_source *));
+    candidates->sources = pfl_mem_calloc(len + 1, sizeof(struct pfl_data_source *));
+    if (candidates->sources == NULL)
+        return PFL_ENOMEM;
     PFL_LIST_EACH (it, named) {
         struct pfl_data_source *source = PFL_CONTAINER_OF(it, struct pfl_data_source, of_name);
 
-        if (!pfl_span_eq(source->info.name, name))
-            continue;
-        if (found != NULL)
-            found[i++] = source;
-        else
-            try_set_up(service, session, source->producer, source, plan_source);
+        if (pfl_span_eq(source->info.name, name))
+            candidates->sources[candidates->len++] = source;
     }
-    if (found == NULL)
+    qsort(candidates->sources, candidates->len, sizeof(struct pfl_data_source *), compare_sources);
+    candidates->is_made = true;
+    return 0;
+}
+
+/* False: it leaves the candidates. */
+static bool set_up_candidate(const struct setup *self, const struct pfl_data_source *source,
+                             size_t plan_source)
+{
+    enum match matched;
+
+    if (is_member(self, source->producer))
+        return false;
+    matched = try_set_up(self->service, self->session, source, plan_source);
+    if (matched == MATCH_YES)
+        source->producer->walk = self->pass;
+    return matched != MATCH_NEVER;
+}
+
+/* Without memory, as they came. */
+static void set_up_unsorted(const struct setup *self, struct pfl_span name, size_t plan_source)
+{
+    const struct pfl_list *named = pfl_service_get_named(self->service, name);
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, named) {
+        const struct pfl_data_source *source =
+            PFL_CONTAINER_OF(it, struct pfl_data_source, of_name);
+
+        if (pfl_span_eq(source->info.name, name))
+            (void)set_up_candidate(self, source, plan_source);
+    }
+}
+
+static void set_up_named(struct setup *self, size_t plan_source)
+{
+    const struct pfl_session_plan *plan = self->session->plan;
+    struct pfl_span name = plan->sources[plan_source].name;
+    struct candidates *candidates = NULL;
+    size_t kept = 0;
+
+    self->pass = ++self->service->producer_walks;
+    if (self->names != NULL)
+        candidates = &self->names[pfl_session_plan_find_source(plan, name) - plan->sources];
+    if (candidates == NULL ||
+        (!candidates->is_made && make_candidates(self, name, candidates) != 0)) {
+        set_up_unsorted(self, name, plan_source);
         return;
-    qsort(found, len, sizeof(struct pfl_data_source *), compare_sources);
-    for (i = 0; i < len; i++)
-        try_set_up(service, session, found[i]->producer, found[i], plan_source);
-    pfl_mem_free(found);
+    }
+    for (size_t i = 0; i < candidates->len; i++) {
+        struct pfl_data_source *source = candidates->sources[i];
+
+        if (set_up_candidate(self, source, plan_source))
+            candidates->sources[kept++] = source;
+    }
+    candidates->len = kept;
+}
+
+static void begin_setup(struct setup *self)
+{
+    self->names = pfl_mem_calloc(self->session->plan->sources_len + 1, sizeof(self->names[0]));
+}
+
+static void end_setup(struct setup *self)
+{
+    for (size_t i = 0; self->names != NULL && i < self->session->plan->sources_len; i++)
+        pfl_mem_free(self->names[i].sources);
+    pfl_mem_free(self->names);
 }
 
 void pfl_session_setup_all(struct pfl_service *service, struct pfl_session *session)
 {
+    struct setup setup = {.service = service, .session = session};
+
+    begin_setup(&setup);
     for (size_t i = 0; i < session->plan->sources_len; i++)
-        set_up_named(service, session, i);
+        set_up_named(&setup, i);
+    end_setup(&setup);
 }
 
-void pfl_session_setup_source(struct pfl_service *service, struct pfl_producer *producer,
-                              const struct pfl_data_source *source)
+void pfl_session_setup_new(struct pfl_service *service, struct pfl_session *session,
+                           const struct pfl_session_plan *update)
+{
+    struct setup setup = {.service = service, .session = session};
+    struct pfl_session_producers members = pfl_session_begin_producers(service, session);
+
+    setup.members = members.walk;
+    while (pfl_session_next_producer(&members) != NULL)
+        ; /* now they have that number */
+    begin_setup(&setup);
+    for (size_t i = 0; i < session->plan->sources_len; i++) {
+        if (pfl_session_plan_find_source(update, session->plan->sources[i].name) != NULL)
+            set_up_named(&setup, i);
+    }
+    end_setup(&setup);
+}
+
+void pfl_session_setup_source(struct pfl_service *service, const struct pfl_data_source *source)
 {
     struct pfl_list *it;
 
@@ -204,7 +320,10 @@ void pfl_session_setup_source(struct pfl_service *service, struct pfl_producer *
 
         if (session->state != PFL_SESSION_CONFIGURED && session->state != PFL_SESSION_STARTED)
             continue;
-        for (size_t i = 0; i < session->plan->sources_len; i++)
-            try_set_up(service, session, producer, source, i);
+        for (size_t i = 0; i < session->plan->sources_len; i++) {
+            if (pfl_span_eq(source->info.name, session->plan->sources[i].name) &&
+                try_set_up(service, session, source, i) == MATCH_NEVER)
+                break;
+        }
     }
 }

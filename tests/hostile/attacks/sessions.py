@@ -12,13 +12,14 @@ import subprocess
 import tempfile
 import time
 
+from attacks.totals import take_sources
 from world import GROUP, LIMIT_S, SEATS, SERVICE_USER, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
            "output_path_index", "output_path_swapped",
-           "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "costly_filters",
+           "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "costly_filters",
            "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
 
@@ -204,6 +205,32 @@ def thousands_of_producers(build):
     configs = [BUFFER + SOURCE + producers,
                BUFFER + field(2, field(1, field(1, "src")) + filters)]
     return play_configs(build, configs, 1000, longest_s=0.5)[0]
+
+
+def enable_and_change(ready, path, configs):
+    """And asks something, which is answered afterwards."""
+    for config in configs:
+        consumer = Consumer(path)
+        consumer.invoke("EnableTracing", field(1, config), lambda *_: None)
+        for _ in range(2):
+            consumer.call("ChangeTraceConfig", field(1, config))
+        consumer.call("QueryCapabilities")
+        consumer.close()
+    ready()
+
+
+def one_name(build):
+    """nor do a thousand data sources of one name, with a filter or without, beside 16,384 registered ones"""
+    with World(build) as world:
+        world.attack("neighbour", take_sources, world.producer, 64, 256, 0, "src").wait_ready()
+        before = world.loop_ns()
+        configs = [BUFFER + one * 1024 for one in (SOURCE, field(2, field(1, field(1, "src")) + field(2, "none")),
+                                                   field(2, field(1, field(1, "other"))))]
+        said = world.attack("member", enable_and_change, world.consumer, configs).wait_ready()
+        took_s = (world.loop_ns() - before) / 1e9
+        if said != "ready" or took_s > 1.0:
+            raise Failed("%s: %.2f s of the service's loop" % (said, took_s))
+        return "%.2f s of the service's loop" % took_s
 
 
 def string_filter(pattern, rules=1):
