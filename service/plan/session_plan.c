@@ -403,9 +403,20 @@ static void fill_file_defaults(struct pfl_session_plan *p)
     show_flush_period(p, file->flush_first ? file->period_ms : PFL_PLAN_FILE_PERIOD_MS);
 }
 
+static void raise_periods(struct pfl_session_plan *p)
+{
+    if (p->flush_period_ms != 0 && p->flush_period_ms < PFL_PLAN_ASK_PERIOD_MIN_MS) {
+        p->flush_period_ms = PFL_PLAN_ASK_PERIOD_MIN_MS;
+        show_flush_period(p, p->flush_period_ms);
+    }
+    if (p->clear_period_ms != 0 && p->clear_period_ms < PFL_PLAN_ASK_PERIOD_MIN_MS)
+        p->clear_period_ms = PFL_PLAN_ASK_PERIOD_MIN_MS;
+}
+
 static void fill_defaults(struct pfl_session_plan *p)
 {
     fill_file_defaults(p);
+    raise_periods(p);
     if (p->flush_timeout_ms == 0)
         p->flush_timeout_ms = PFL_PLAN_FLUSH_TIMEOUT_MS;
     if (p->stop_timeout_ms == 0)

@@ -24,11 +24,13 @@
 #define PFL_PLAN_SNAPSHOT_PERIOD_MS 10000u
 #define PFL_PLAN_FILE_PERIOD_MS     5000u
 #define PFL_PLAN_FILE_PERIOD_MIN_MS 100u
-#define PFL_PLAN_DURATIONS_MAX      2u
-#define PFL_PLAN_SEGMENT_MIN_BYTES  65536u
-#define PFL_PLAN_SEGMENT_MIN_MS     1000u
-#define PFL_PLAN_SEGMENT_NAME_MAX   200u
-#define PFL_PLAN_WHY_BYTES          320u /* size of an error text */
+/* Each period asks all producers of the session. */
+#define PFL_PLAN_ASK_PERIOD_MIN_MS 100u
+#define PFL_PLAN_DURATIONS_MAX     2u
+#define PFL_PLAN_SEGMENT_MIN_BYTES 65536u
+#define PFL_PLAN_SEGMENT_MIN_MS    1000u
+#define PFL_PLAN_SEGMENT_NAME_MAX  200u
+#define PFL_PLAN_WHY_BYTES         320u /* size of an error text */
 /* Space for appended durations behind a config: pfl_session_plan_set_duration. */
 #define PFL_PLAN_DURATIONS_BYTES ((1u + PFL_PLAN_DURATIONS_MAX) * (1u + 5u))
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One user's flushes wait for ever, and for many; another user's end as they should."""
+import time
+
 from attacks.totals import REGISTER, connect, descriptor, hello, invoke, raise_fds, send_all, settle
 from world import Consumer, Failed, Producer, World, field
 
-ATTACKS = ["unacknowledged"]
+ATTACKS = ["unacknowledged", "short_periods"]
 FOR_EVER_MS = 4000000000
 
 
@@ -82,3 +84,29 @@ def unacknowledged(build):
         if int(waiting) * 220 > 1 << 19 or ms > 3 * quiet_ms + 5:
             raise Failed(note)
         return note
+
+
+def flush_often(ready, path):
+    config = (field(1, field(1, 64)) + field(2, field(1, field(1, "clears"))) + field(13, 1) + field(21, field(1, 1)))
+    consumers = [Consumer(path) for _ in range(5)]
+    for consumer in consumers:
+        why = consumer.enable(config)
+        if why:
+            raise AssertionError(why)
+    ready()
+
+
+def short_periods(build):
+    """nor who has five sessions flush and clear every millisecond keeps the service and all producers busy"""
+    with World(build) as world:
+        producer = Producer(world.producer, "root's", ["clears"])
+        if world.attack("member", flush_often, world.consumer).wait_ready() != "ready":
+            raise Failed("the attack tries nothing")
+        before, end = len(producer.received), time.monotonic() + 1
+        while time.monotonic() < end:
+            if producer.has_input(end - time.monotonic()):
+                producer.dispatch()
+        asked = sum(line.startswith(("flush", "clear")) for line in producer.received[before:])
+        if not 0 < asked <= 2 * 5 * 12:
+            raise Failed("it was asked %d times in a second" % asked)
+        return "it was asked %d times in a second" % asked

@@ -45,8 +45,8 @@ static const char rich[] =
     "producers { producer_name: \"r\" shm_size_kb: 4 }"
     "producers { producer_name: \"p\" shm_size_kb: 512 page_size_kb: 8 }"
     "producers { producer_name: \"o\" shm_size_kb: 4 } producers { producer_name: \"p\" }"
-    "duration_ms: 10 flush_period_ms: 20 flush_timeout_ms: 30 data_source_stop_timeout_ms: 40"
-    " incremental_state_config { clear_period_ms: 50 } unique_session_name: \"n\""
+    "duration_ms: 10 flush_period_ms: 120 flush_timeout_ms: 30 data_source_stop_timeout_ms: 40"
+    " incremental_state_config { clear_period_ms: 150 } unique_session_name: \"n\""
     " deferred_start: true trace_uuid_msb: -1 trace_uuid_lsb: 2 exclusive_prio: 3"
     " builtin_data_sources { snapshot_interval_ms: 7 disable_system_info: true"
     "   primary_trace_clock: BUILTIN_CLOCK_MONOTONIC }"
@@ -67,10 +67,10 @@ static void every_field_that_counts_is_read(void **state)
     assert_int_equal(p->sources[1].target_buffer, 1);
     assert_int_equal(p->sources[2].target_buffer, 0);
     assert_int_equal(p->duration_ms, 10);
-    assert_int_equal(p->flush_period_ms, 20);
+    assert_int_equal(p->flush_period_ms, 120);
     assert_int_equal(p->flush_timeout_ms, 30);
     assert_int_equal(p->stop_timeout_ms, 40);
-    assert_int_equal(p->clear_period_ms, 50);
+    assert_int_equal(p->clear_period_ms, 150);
     assert_true(pfl_span_eq(p->session_name, pfl_span_of("n", 1)));
     assert_true(p->deferred_start);
     assert_true(p->uuid_msb == UINT64_MAX && p->uuid_lsb == 2);
@@ -112,7 +112,7 @@ static void expect_flushes(const char *config, bool before_each_write, uint32_t 
     pfl_session_plan_free(p);
 }
 
-#define FILE_CONFIG "buffers { size_kb: 64 } write_into_file: true flush_period_ms: 77 "
+#define FILE_CONFIG "buffers { size_kb: 64 } write_into_file: true flush_period_ms: 177 "
 
 static void a_file_is_flushed_as_its_mode_says_and_not_by_the_period(void **state)
 {
@@ -122,8 +122,28 @@ static void a_file_is_flushed_as_its_mode_says_and_not_by_the_period(void **stat
     expect_flushes(FILE_CONFIG "file_write_period_ms: 5000", false, 5000);
     expect_flushes(FILE_CONFIG "file_write_period_ms: 5001", true, 0);
     expect_flushes(FILE_CONFIG "write_flush_mode: WRITE_FLUSH_ENABLED", true, 0);
-    expect_flushes(FILE_CONFIG "write_flush_mode: WRITE_FLUSH_DISABLED", false, 77);
-    expect_flushes("buffers { size_kb: 64 } flush_period_ms: 77", false, 77);
+    expect_flushes(FILE_CONFIG "write_flush_mode: WRITE_FLUSH_DISABLED", false, 177);
+    expect_flushes("buffers { size_kb: 64 } flush_period_ms: 177", false, 177);
+}
+
+static void short_periods_are_lengthened(void **state)
+{
+    static const char config[] = "buffers { size_kb: 64 } flush_period_ms: 1"
+                                 " incremental_state_config { clear_period_ms: 1 }";
+    /* The trace's config says it, too: the last one counts. */
+    static const uint8_t shown[] = {13 << 3, PFL_PLAN_ASK_PERIOD_MIN_MS};
+    struct pfl_session_plan *p = plan_of(config);
+    struct pfl_span bytes = pfl_session_plan_get_config(p);
+
+    (void)state;
+    assert_int_equal(p->flush_period_ms, PFL_PLAN_ASK_PERIOD_MIN_MS);
+    assert_int_equal(p->clear_period_ms, PFL_PLAN_ASK_PERIOD_MIN_MS);
+    assert_memory_equal(bytes.data + bytes.len - sizeof(shown), shown, sizeof(shown));
+    pfl_session_plan_free(p);
+    p = plan_of("buffers { size_kb: 64 }");
+    assert_int_equal(p->flush_period_ms, 0);
+    assert_int_equal(p->clear_period_ms, 0);
+    pfl_session_plan_free(p);
 }
 
 static bool wants(const struct pfl_session_plan *p, const struct pfl_plan_source *source,
@@ -427,6 +447,7 @@ int main(void)
         cmocka_unit_test(every_field_that_counts_is_read),
         cmocka_unit_test(what_is_not_said_has_its_default),
         cmocka_unit_test(a_file_is_flushed_as_its_mode_says_and_not_by_the_period),
+        cmocka_unit_test(short_periods_are_lengthened),
         cmocka_unit_test(producers_are_chosen_by_name_pattern_and_machine),
         cmocka_unit_test(host_means_this_machine),
         cmocka_unit_test(shared_memory_sizes_come_by_producer_name),
