@@ -10,7 +10,7 @@
  * whose machine acknowledges, but which does not answer, is given up after ANSWER_MS: nothing here
  * blocks in libpq, but in poll. PQcancel is not used: it waits for that server, too. A server that
  * sends without end is given up: over TCP, after SQL_ANSWER_BYTES; after SQL_NOTICES_MAX notices,
- * whose text nobody sees.
+ * whose text nobody sees. So is one that answers by COPY.
  *
  * Owns the connection. Rows of a result are in memory while it is read: statements have limits.
  */
@@ -39,6 +39,14 @@
 #define SQL_NOTICES_MAX  256u /* of a statement, or of a connection that begins */
 #define NS_PER_MS        UINT64_C(1000000)
 
+/* Why a connection was given up. */
+enum fault {
+    FAULT_NONE,
+    FAULT_SILENT,
+    FAULT_ENDLESS,
+    FAULT_UNASKED,
+};
+
 struct postgres_sql {
     struct pfl_sql base;
     PGconn *conn; /* owned */
@@ -46,8 +54,7 @@ struct postgres_sql {
     unsigned answer_ms;
     unsigned notices;
     bool is_in_transaction;
-    bool is_silent;  /* it did not answer, and the connection was given up */
-    bool is_endless; /* the same, because it sent too much */
+    enum fault fault; /* until it is connected again */
     atomic_bool is_cancelled;
 };
 
@@ -98,17 +105,25 @@ static int judge(const char *sqlstate)
     return PFL_EIO;
 }
 
+/* libpq notices a connection that was given up only when it has read what lay there. */
+static bool is_connected(const struct postgres_sql *self)
+{
+    return self->fault == FAULT_NONE && PQstatus(self->conn) == CONNECTION_OK;
+}
+
 static int fail(struct postgres_sql *self, const PGresult *result)
 {
+    static const char *const faults[] = {
+        [FAULT_SILENT] = "the server does not answer",
+        [FAULT_ENDLESS] = "the server's answer has no end",
+        [FAULT_UNASKED] = "the server answers with what was not asked for",
+    };
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    note(self, self->is_silent    ? "the server does not answer"
-               : self->is_endless ? "the server's answer has no end"
-               : sqlstate != NULL ? PQresultErrorMessage(result)
-                                  : PQerrorMessage(self->conn));
-    if (PQstatus(self->conn) != CONNECTION_OK)
-        return PFL_EAGAIN;
-    return judge(sqlstate);
+    note(self, self->fault != FAULT_NONE ? faults[self->fault]
+               : sqlstate != NULL        ? PQresultErrorMessage(result)
+                                         : PQerrorMessage(self->conn));
+    return is_connected(self) ? judge(sqlstate) : PFL_EAGAIN;
 }
 
 /* ---- a server that does not answer ---- */
@@ -118,23 +133,23 @@ static uint64_t now_ms(void)
     return pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / NS_PER_MS;
 }
 
-/* False: it is too late. */
-static bool wait_for_server(const struct postgres_sql *self, uint64_t begun_ms, bool is_sending)
+static bool is_late(const struct postgres_sql *self, uint64_t begun_ms)
+{
+    unsigned most_ms = atomic_load(&self->is_cancelled) && self->answer_ms > CANCELLED_MS
+                           ? CANCELLED_MS
+                           : self->answer_ms;
+
+    return now_ms() - begun_ms >= most_ms;
+}
+
+static void wait_for_server(const struct postgres_sql *self, uint64_t begun_ms, bool is_sending)
 {
     struct pollfd fd = {.fd = PQsocket(self->conn),
                         .events = (short)(is_sending ? POLLIN | POLLOUT : POLLIN)};
     int events = 0;
 
-    while (events == 0 || (events < 0 && errno == EINTR)) {
-        unsigned most_ms = atomic_load(&self->is_cancelled) && self->answer_ms > CANCELLED_MS
-                               ? CANCELLED_MS
-                               : self->answer_ms;
-
-        if (now_ms() - begun_ms >= most_ms)
-            return false;
+    while ((events == 0 || (events < 0 && errno == EINTR)) && !is_late(self, begun_ms))
         events = poll(&fd, 1, POLL_MS);
-    }
-    return true;
 }
 
 /* Of this connection; 0 if it is none over TCP. */
@@ -148,24 +163,6 @@ static uint64_t count_received(const struct postgres_sql *self)
                : 0;
 }
 
-/* Sends the rest, until there is a result, or the connection is lost. False: it is given up. */
-static bool receive(struct postgres_sql *self, uint64_t begun_ms, uint64_t begun_bytes)
-{
-    int unsent = PQflush(self->conn);
-
-    while (unsent > 0 || (unsent == 0 && PQisBusy(self->conn))) {
-        self->is_silent = self->is_silent || !wait_for_server(self, begun_ms, unsent > 0);
-        self->is_endless = self->notices >= SQL_NOTICES_MAX ||
-                           count_received(self) > begun_bytes + SQL_ANSWER_BYTES;
-        if (self->is_silent || self->is_endless)
-            return false;
-        if (PQconsumeInput(self->conn) == 0)
-            return true;
-        unsent = PQflush(self->conn);
-    }
-    return unsent == 0;
-}
-
 /* For libpq the connection is lost then; otherwise it would wait for the server. */
 static void give_up(struct postgres_sql *self)
 {
@@ -173,33 +170,72 @@ static void give_up(struct postgres_sql *self)
     (void)PQconsumeInput(self->conn);
 }
 
-/* The last result of what was sent; NULL: nothing was. */
+static enum fault find_fault(struct postgres_sql *self, uint64_t begun_ms, uint64_t begun_bytes)
+{
+    if (self->notices >= SQL_NOTICES_MAX || count_received(self) > begun_bytes + SQL_ANSWER_BYTES)
+        return FAULT_ENDLESS;
+    return is_late(self, begun_ms) ? FAULT_SILENT : FAULT_NONE;
+}
+
+/*
+ * Sends the rest, until there is a result, or the connection is lost or given up. Looks for a fault
+ * also if there is a result already: results may follow each other without end.
+ */
+static void receive(struct postgres_sql *self, uint64_t begun_ms, uint64_t begun_bytes)
+{
+    int unsent = PQflush(self->conn);
+
+    self->fault = find_fault(self, begun_ms, begun_bytes);
+    while (self->fault == FAULT_NONE && (unsent > 0 || (unsent == 0 && PQisBusy(self->conn)))) {
+        wait_for_server(self, begun_ms, unsent > 0);
+        if (PQconsumeInput(self->conn) == 0)
+            return;
+        unsent = PQflush(self->conn);
+        self->fault = find_fault(self, begun_ms, begun_bytes);
+    }
+    if (self->fault != FAULT_NONE || unsent < 0)
+        give_up(self);
+}
+
+/* Nothing here begins a COPY. In that state libpq gives the same result without end. */
+static bool is_copy(const PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+
+    return status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH;
+}
+
+/* The last result of what was sent; NULL: nothing was, or the connection was given up. */
 static PGresult *answer(struct postgres_sql *self, int is_sent)
 {
     uint64_t begun_ms = now_ms();
     uint64_t begun_bytes = count_received(self);
     PGresult *last = NULL;
-    PGresult *next = NULL;
+    PGresult *next;
 
-    self->is_silent = false;
-    self->is_endless = false;
     self->notices = 0;
-    while (is_sent != 0 && (last == NULL || PQstatus(self->conn) == CONNECTION_OK)) {
-        if (!receive(self, begun_ms, begun_bytes))
-            give_up(self);
-        next = PQgetResult(self->conn);
+    while (is_sent != 0 && (last == NULL || is_connected(self))) {
+        receive(self, begun_ms, begun_bytes);
+        next = self->fault == FAULT_NONE ? PQgetResult(self->conn) : NULL;
         if (next == NULL)
             break;
         PQclear(last);
         last = next;
+        if (is_copy(last)) {
+            self->fault = FAULT_UNASKED;
+            give_up(self);
+        }
     }
-    return last;
+    if (self->fault == FAULT_NONE)
+        return last;
+    PQclear(last);
+    return NULL;
 }
 
 /* Before a transaction, or a statement outside of one: a connection that was lost is made again. */
 static int connect_again(struct postgres_sql *self)
 {
-    if (PQstatus(self->conn) == CONNECTION_OK)
+    if (is_connected(self))
         return 0;
     if (atomic_load(&self->is_cancelled)) {
         note(self, "the connection was lost, and is no longer needed");
@@ -207,6 +243,7 @@ static int connect_again(struct postgres_sql *self)
     }
     memset(self->is_prepared, 0, sizeof(self->is_prepared));
     self->notices = 0;
+    self->fault = FAULT_NONE;
     PQreset(self->conn);
     if (PQstatus(self->conn) == CONNECTION_OK && PQsetnonblocking(self->conn, 1) == 0)
         return 0;

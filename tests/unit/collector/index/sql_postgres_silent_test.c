@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Played servers that let clients in, and then do not answer, do not even read, or send on. */
+/* Played servers that let clients in, and then do not answer, do not read, or answer as none does.
+ */
 #include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -33,7 +34,14 @@
 static pid_t server = -1;
 static int request_pipe = -1; /* a byte comes when the server got a request */
 static char conninfo[128];
-static enum { SENDS_NOTHING, SENDS_NOTICES, SENDS_ROWS } sends = SENDS_NOTHING;
+static enum {
+    SENDS_NOTHING,
+    SENDS_NOTICES,
+    SENDS_ROWS,
+    SENDS_RESULTS,
+    SENDS_COPY,
+} sends = SENDS_NOTHING;
+static char copy_kind; /* the message's type */
 
 /* ---- the server ---- */
 
@@ -54,6 +62,29 @@ static void send_rows(int fd)
     send_on(fd, row, sizeof(row));
 }
 
+/* Of no rows each. */
+static void send_results(int fd)
+{
+    static const char end[] = {'C', 0, 0, 0, 10, 'B', 'E', 'G', 'I', 'N', 0};
+    static char ends[4096 * sizeof(end)];
+
+    for (size_t i = 0; i < sizeof(ends); i += sizeof(end))
+        memcpy(ends + i, end, sizeof(end));
+    send_on(fd, ends, sizeof(ends));
+}
+
+static void send_answer(int fd)
+{
+    const char copy[] = {copy_kind, 0, 0, 0, 7, 0, 0, 0};
+
+    if (sends == SENDS_ROWS)
+        send_rows(fd);
+    if (sends == SENDS_RESULTS)
+        send_results(fd);
+    if (sends == SENDS_COPY)
+        (void)!send(fd, copy, sizeof(copy), MSG_NOSIGNAL);
+}
+
 /* AuthenticationOk and ReadyForQuery, then nothing. */
 static void let_in(int fd, int heard_by, bool is_reading)
 {
@@ -67,8 +98,8 @@ static void let_in(int fd, int heard_by, bool is_reading)
         return;
     if (sends == SENDS_NOTICES)
         send_on(fd, notice, sizeof(notice));
-    if (sends == SENDS_ROWS && recv(fd, bytes, sizeof(bytes), 0) > 0)
-        send_rows(fd);
+    if (sends > SENDS_NOTICES && recv(fd, bytes, sizeof(bytes), 0) > 0)
+        send_answer(fd);
     while (is_reading && recv(fd, bytes, sizeof(bytes), 0) > 0)
         (void)!write(heard_by, "q", 1);
 }
@@ -104,7 +135,7 @@ static void play(bool is_reading)
     (void)close(listener);
     (void)close(ends[1]);
     request_pipe = ends[0];
-    sends = SENDS_NOTHING;
+    sends = SENDS_NOTHING; /* of the next one */
     (void)snprintf(conninfo, sizeof(conninfo),
                    "host=127.0.0.1 port=%u user=a dbname=a sslmode=disable gssencmode=disable",
                    ntohs(addr.sin_port));
@@ -243,6 +274,40 @@ static void a_server_that_sends_rows_without_end_is_given_up(void **state)
     sql->engine->close(sql);
 }
 
+/* In the state of COPY libpq gives the same result again and again, and never waits. */
+static void a_server_that_answers_by_copy_is_given_up(void **state)
+{
+    static const char kinds[] = {'G', 'H', 'W'}; /* CopyInResponse, CopyOut-, CopyBoth- */
+
+    for (size_t i = 0; i < sizeof(kinds); i++) {
+        struct pfl_sql *sql;
+
+        sends = SENDS_COPY;
+        copy_kind = kinds[i];
+        play(true);
+        sql = open_sql(LONG_MS);
+        assert_int_equal(sql->engine->script(sql, "BEGIN"), PFL_EAGAIN);
+        assert_non_null(strstr(sql->why, "the server answers with what was not asked for"));
+        sql->engine->close(sql);
+        if (i + 1 < sizeof(kinds))
+            (void)end(state);
+    }
+}
+
+/* The time counts also while there is a result. */
+static void a_server_that_sends_results_without_end_is_given_up(void **state)
+{
+    struct pfl_sql *sql;
+
+    (void)state;
+    sends = SENDS_RESULTS;
+    play(true);
+    sql = open_sql(SHORT_MS);
+    assert_int_equal(sql->engine->script(sql, "BEGIN"), PFL_EAGAIN);
+    assert_non_null(strstr(sql->why, "the server"));
+    sql->engine->close(sql);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, end)
@@ -251,6 +316,8 @@ int main(void)
         TEST(a_server_that_does_not_read_is_given_up),
         TEST(a_server_that_sends_notices_without_end_is_given_up),
         TEST(a_server_that_sends_rows_without_end_is_given_up),
+        TEST(a_server_that_sends_results_without_end_is_given_up),
+        TEST(a_server_that_answers_by_copy_is_given_up),
         TEST(what_is_cancelled_waits_no_longer_and_connects_no_more),
     };
 
