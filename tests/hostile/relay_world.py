@@ -18,6 +18,7 @@ from world import LIMIT_S, Failed
 from service_peers import Consumer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+NEWCOMERS = 8  # who come in turn: one certificate alone would come too often
 QUESTION_S = 0.005  # between two questions of the operator
 LINGER_NONE = b"\1\0\0\0\0\0\0\0"
 
@@ -194,6 +195,7 @@ class RelayWorld:
         self.dir = pathlib.Path(self.folder.name)
         self.pki = self.dir / "pki"
         for command in (["init", "--fleet", "test"], ["operator", "me"], ["operator", "mallory"],
+                        *(["operator", "new%d" % n] for n in range(NEWCOMERS)),
                         ["host", "h", "--ip", "127.0.0.1"]):
             subprocess.run([ROOT / "deploy/pki/perfleet-pki", command[0], self.pki, *command[1:]],
                            check=True, capture_output=True)
@@ -210,6 +212,7 @@ class RelayWorld:
         self.ports = {"main": self.port_of(" listening:"), "join": self.port_of("join-listening:"),
                       "metrics": self.port_of("metrics-offered:")}
         self.context = self.make_context("me")
+        self.newcomers = [self.make_context("new%d" % n) for n in range(NEWCOMERS)]
         self.hello = make_hello(self.context)
 
     def make_context(self, operator):
@@ -277,8 +280,10 @@ class RelayWorld:
 
     def enter(self, listener, source):
         """Seconds until somebody new is in."""
+        context = self.newcomers.pop(0)
+        self.newcomers.append(context)
         since = time.monotonic()
-        tls = connect(self.ports[listener], self.context, source, LIMIT_S)
+        tls = connect(self.ports[listener], context, source, LIMIT_S)
         if listener == "main":
             if Consumer(TlsSocket(tls)).call("QueryCapabilities") is None:
                 raise Failed("not let in")
