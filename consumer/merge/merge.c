@@ -172,10 +172,8 @@ static void set_ids(struct packet *p, uint32_t sequence, uint32_t machine)
 {
     uint8_t *end = p->ids;
 
-    if (p->view.has_sequence) {
-        *end++ = TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID << 3 | PFL_WIRE_VARINT;
-        end += pfl_varint_put(end, sequence);
-    }
+    *end++ = TRACE_PACKET__TRUSTED_PACKET_SEQUENCE_ID << 3 | PFL_WIRE_VARINT;
+    end += pfl_varint_put(end, sequence);
     if (machine != 0) {
         end += pfl_varint_put(end, TRACE_PACKET__MACHINE_ID << 3 | PFL_WIRE_VARINT);
         end += pfl_varint_put(end, machine);
@@ -405,17 +403,16 @@ static int merge_viewed(struct pfl_merge *self, struct pfl_merge_host *h, struct
     }
     if (p->view.is_compressed)
         return decode_packet(self, h, p);
-    if (p->view.has_sequence)
-        rc = pfl_merge_map_sequence(self, h, p->view.sequence, &sequence, &is_first);
+    /* Without one it has 0, which is mapped, too: Trace Processor ends its load at a packet that
+     * needs a sequence and has none. */
+    rc = pfl_merge_map_sequence(self, h, p->view.sequence, &sequence, &is_first);
     if (rc == 0)
         rc = map_machine(self, h, p->view.machine, &machine);
     if (rc == 0)
         rc = count_loss(self, h, p, sequence, is_first);
     if (rc != 0)
         return rc;
-    p->sink = p->view.has_sequence && pfl_interned_is_leaving(&self->interned, sequence)
-                  ? &self->before
-                  : &self->sink;
+    p->sink = pfl_interned_is_leaving(&self->interned, sequence) ? &self->before : &self->sink;
     set_ids(p, sequence, machine);
     return p->view.special != 0 || kind_of(self, &p->view) != 0 ? emit_special(self, h, p)
                                                                 : emit_packet(h, p);
@@ -452,7 +449,7 @@ int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
     uint32_t machine;
     int rc = map_machine(self, h, view->machine, &machine);
 
-    if (rc == 0 && view->has_sequence)
+    if (rc == 0)
         rc = pfl_merge_map_sequence(self, h, view->sequence, &sequence, NULL);
     if (rc != 0)
         return rc;

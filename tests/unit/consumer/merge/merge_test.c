@@ -140,6 +140,28 @@ static void sequences_of_two_hosts_never_meet(void **state)
     fini(&w);
 }
 
+/* Trace Processor ends its load at a packet that needs a sequence and has none. */
+static void packets_without_a_sequence_get_one(void **state)
+{
+    struct merge_world w;
+    uint64_t seen[3];
+
+    (void)state;
+    init(&w);
+    give_made(&w, w.a, 1, 0);
+    seen[0] = field_value(merge_world_last(&w), SEQUENCE);
+    give_made(&w, w.a, 0, 0);
+    seen[1] = field_value(merge_world_last(&w), SEQUENCE);
+    give_made(&w, w.b, 0, 0);
+    seen[2] = field_value(merge_world_last(&w), SEQUENCE);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(seen[i] != seen[j] && seen[i] > 1);
+    give_made(&w, w.a, 0, 0);
+    assert_int_equal(field_value(merge_world_last(&w), SEQUENCE), seen[1]);
+    fini(&w);
+}
+
 static void reference_has_no_machine_id_and_the_other_has_one(void **state)
 {
     struct merge_world w;
@@ -529,6 +551,7 @@ int main(void)
         cmocka_unit_test(clock_point_is_written_as_two_equal_exchanges),
         cmocka_unit_test(what_is_known_of_a_clock_is_reported_to_readers),
         cmocka_unit_test(sequences_of_two_hosts_never_meet),
+        cmocka_unit_test(packets_without_a_sequence_get_one),
         cmocka_unit_test(reference_has_no_machine_id_and_the_other_has_one),
         cmocka_unit_test(machines_behind_hosts_stay_apart),
         cmocka_unit_test(everything_but_the_ids_is_kept_byte_for_byte),
