@@ -81,7 +81,8 @@ struct pfl_service_buffer {
 #define PFL_SERVICE_GUARD_NAMES  64u
 #define PFL_SERVICE_GUARD_GAP_MS 300000u
 struct pfl_service_guard {
-    uint64_t hash;
+    uint64_t hash; /* of the name */
+    uint32_t who;  /* whose session it was: nobody keeps others from theirs by a name */
     uint64_t boottime_ms;
 };
 

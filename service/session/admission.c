@@ -2,7 +2,7 @@
 /*
  * Checks a new session against the existing ones: exclusiveness, names, semaphores, the guardrail's
  * minimum distance, numbers per user and in all. First failure wins, in the documented order. The
- * guardrail table keeps the last PFL_SERVICE_GUARD_NAMES names by hash.
+ * guardrail table keeps the last PFL_SERVICE_GUARD_NAMES names by hash, each for its user.
  */
 #include "service/session/admission.h"
 
@@ -165,24 +165,25 @@ static uint64_t get_guard_now_ms(const struct pfl_service *service)
     return pfl_service_boottime_ns(service) / 1000000;
 }
 
-/* NULL: that name is none of the last. */
-static const struct pfl_service_guard *find_guard(const struct pfl_service *service, uint64_t hash)
+/* NULL: that name is none of the last of this user. */
+static const struct pfl_service_guard *find_guard(const struct pfl_service *service, uint64_t hash,
+                                                  uint32_t who)
 {
     for (size_t i = 0; i < PFL_SERVICE_GUARD_NAMES; i++) {
-        if (service->guards[i].hash == hash)
+        if (service->guards[i].hash == hash && service->guards[i].who == who)
             return &service->guards[i];
     }
     return NULL;
 }
 
 static int check_guard_gap(const struct pfl_service *service, const struct pfl_session_plan *plan,
-                           char *why)
+                           uint32_t who, char *why)
 {
     const struct pfl_service_guard *guard;
 
     if (!plan->extra_guardrails)
         return 0;
-    guard = find_guard(service, hash_name(plan->session_name));
+    guard = find_guard(service, hash_name(plan->session_name), who);
     if (guard == NULL || get_guard_now_ms(service) - guard->boottime_ms >= PFL_SERVICE_GUARD_GAP_MS)
         return 0;
     return refuse(why,
@@ -192,15 +193,16 @@ static int check_guard_gap(const struct pfl_service *service, const struct pfl_s
 }
 
 /* Once nothing can refuse the session any more. */
-static void note_guard(struct pfl_service *service, const struct pfl_session_plan *plan)
+static void note_guard(struct pfl_service *service, const struct pfl_session_plan *plan,
+                       uint32_t who)
 {
     uint64_t hash = hash_name(plan->session_name);
-    const struct pfl_service_guard *found = find_guard(service, hash);
+    const struct pfl_service_guard *found = find_guard(service, hash, who);
     size_t at = found != NULL ? (size_t)(found - service->guards)
                               : service->guards_next++ % PFL_SERVICE_GUARD_NAMES;
 
-    service->guards[at] =
-        (struct pfl_service_guard){.hash = hash, .boottime_ms = get_guard_now_ms(service)};
+    service->guards[at] = (struct pfl_service_guard){
+        .hash = hash, .who = who, .boottime_ms = get_guard_now_ms(service)};
 }
 
 static int check_numbers(const struct pfl_service *service, const struct pfl_consumer *consumer,
@@ -239,7 +241,7 @@ void pfl_admission_apply(struct pfl_service *service, const struct pfl_session *
     struct pfl_session *other;
 
     if (plan->extra_guardrails)
-        note_guard(service, plan);
+        note_guard(service, plan, session->who);
     if (plan->lockdown != PFL_LOCKDOWN_UNCHANGED)
         service->is_locked_down = plan->lockdown == PFL_LOCKDOWN_SET;
     if (plan->exclusive_prio == 0)
@@ -268,7 +270,7 @@ int pfl_admission_check(struct pfl_service *service, const struct pfl_consumer *
     if (rc == 0 && has_others)
         rc = check_numbers(service, consumer, ret_why);
     if (rc == 0)
-        rc = check_guard_gap(service, plan, ret_why);
+        rc = check_guard_gap(service, plan, consumer->who, ret_why);
     return rc;
 }
 

@@ -54,6 +54,25 @@ static void guarded_sessions_of_one_name_keep_their_distance(void **state)
     pfl_kit_client_expect_nothing(&consumer);
 }
 
+static void a_guarded_session_keeps_no_other_user_from_one_of_its_name(void **state)
+{
+    static const char guarded[] = ONE_BUFFER "enable_extra_guardrails: true";
+    struct pfl_kit_client other;
+    struct pfl_consumer *stranger;
+    uint64_t enable = pfl_kit_consumer_enable(&consumer, guarded);
+
+    (void)state;
+    pfl_kit_client_expect_empty(&consumer, call(KIT_FREE), true, false);
+    pfl_kit_consumer_expect_disabled(&consumer, enable, NULL);
+    pfl_kit_consumer_open(&other, &kit);
+    stranger = PFL_CONTAINER_OF(kit.service.consumers.prev, struct pfl_consumer, node);
+    stranger->uid++;
+    stranger->who++;
+    (void)pfl_kit_consumer_enable(&other, guarded);
+    pfl_kit_client_expect_nothing(&other);
+    pfl_kit_client_close(&other);
+}
+
 static void name_of_a_guarded_config_that_is_refused_stays_free(void **state)
 {
     static const char guarded[] = ONE_BUFFER "enable_extra_guardrails: true";
@@ -169,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(guarded_sessions_of_one_name_keep_their_distance),
+        TEST(a_guarded_session_keeps_no_other_user_from_one_of_its_name),
         TEST(name_of_a_guarded_config_that_is_refused_stays_free),
         TEST(lockdown_is_not_changed_by_a_config_that_is_refused),
         TEST(another_user_ends_no_sessions_and_locks_nobody_out),
