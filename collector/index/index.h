@@ -176,9 +176,11 @@ struct pfl_index_cursor {
     uint64_t looked_at;         /* rows, of this find */
     uint64_t looked_to_unix_ns; /* the begin of the last of them */
 };
+/* Adds to `work` what it cost, in units of PFL_INDEX_SCAN_UNITS. */
+typedef bool (*pfl_index_is_visible)(void *user, const struct pfl_index_row *row, uint64_t *work);
 struct pfl_index_find {
     const Perfleet__TraceQuery *query;
-    pfl_index_on_row is_visible;
+    pfl_index_is_visible is_visible;
     pfl_index_on_row on_row;
     void *user; /* of both */
 };

@@ -83,11 +83,13 @@ static bool any_field_fits(struct search *s, struct pfl_span segment, uint32_t i
     return len == 0;
 }
 
-static bool has_field(struct pfl_span segment, uint32_t id, struct pfl_span *ret_bytes)
+static bool has_field(struct search *s, struct pfl_span segment, uint32_t id,
+                      struct pfl_span *ret_bytes)
 {
     struct pfl_reader reader = pfl_reader_of(segment);
     struct pfl_field field;
 
+    s->work += segment.len / UNIT_BYTES;
     while (pfl_reader_field(&reader, &field)) {
         if (field.id != id)
             continue;
@@ -104,7 +106,7 @@ static bool trigger_fits(struct search *s, struct pfl_span segment)
 
     if (q->n_trigger == 0)
         return true;
-    return has_field(segment, SEGMENT__TRIGGER, &trigger) &&
+    return has_field(s, segment, SEGMENT__TRIGGER, &trigger) &&
            any_field_fits(s, trigger, SEGMENT_TRIGGER__NAME, q->trigger, q->n_trigger);
 }
 
@@ -136,11 +138,20 @@ static bool row_fits(struct search *s, const struct pfl_index_row *row)
         (q->orderer != NULL && strcmp(q->orderer, row->orderer) != 0) ||
         (q->pinned && row->pin_who[0] == '\0'))
         return false;
-    if (q->lossy && !has_field(row->segment, SEGMENT__LOSS, &ignored) &&
-        !has_field(row->segment, SEGMENT__GAP, &ignored))
+    if (q->lossy && !has_field(s, row->segment, SEGMENT__LOSS, &ignored) &&
+        !has_field(s, row->segment, SEGMENT__GAP, &ignored))
         return false;
     return labels_fit(s, row->segment) && trigger_fits(s, row->segment) &&
            any_field_fits(s, row->segment, SEGMENT__DATA_SOURCE, q->data_source, q->n_data_source);
+}
+
+/* Who judges reads the labels, once. */
+static bool is_visible(struct search *s, const struct pfl_index_row *row)
+{
+    if (s->find->is_visible == NULL)
+        return true;
+    s->work += row->segment.len / UNIT_BYTES;
+    return s->find->is_visible(s->find->user, row, &s->work);
 }
 
 static bool is_tired(const struct search *s)
@@ -164,9 +175,9 @@ static bool on_found(void *user, const struct pfl_sql_row *sql_row)
     search->scanned++;
     search->begin_ns = row.begin_unix_ns;
     memcpy(search->id, texts.id, sizeof(search->id));
-    if (!row_fits(search, &row) ||
-        (search->find->is_visible != NULL && !search->find->is_visible(search->find->user, &row)))
+    if (!row_fits(search, &row) || !is_visible(search, &row))
         return !is_tired(search);
+    search->work += row.segment.len / UNIT_BYTES; /* who gets it reads it, too */
     search->found++;
     search->is_stopped = !search->find->on_row(search->find->user, &row);
     return is_looking(search);

@@ -5,6 +5,8 @@
  */
 #include "collector/pull/segment_check.h"
 
+#include <string.h>
+
 #include "base/ulid.h"
 #include "proto/tunnel/identity.h"
 
@@ -31,6 +33,17 @@ static const char *check_bytes(const Perfleet__Segment *segment)
     return NULL;
 }
 
+/* Each rule of a policy may ask for each of them. */
+static const char *check_labels(const Perfleet__Segment *segment)
+{
+    if (segment->n_label > PFL_SEGMENT_LABELS_MAX)
+        return "it has more than 64 labels";
+    for (size_t i = 0; i < segment->n_label; i++)
+        if (strlen(segment->label[i]) >= PFL_SEGMENT_LABEL_BYTES)
+            return "a label has more than 255 bytes";
+    return NULL;
+}
+
 const char *pfl_segment_check(const Perfleet__Segment *segment)
 {
     if (segment->incarnation == NULL || !pfl_ulid_is_valid(segment->incarnation))
@@ -45,6 +58,8 @@ const char *pfl_segment_check(const Perfleet__Segment *segment)
         return "it ends before it begins";
     if (protobuf_c_message_get_packed_size(&segment->base) > PFL_SEGMENT_MAX_PACKED_BYTES)
         return "its description is too long";
+    if (check_labels(segment) != NULL)
+        return check_labels(segment);
     return segment->gap != NULL ? check_gap(segment) : check_bytes(segment);
 }
 

@@ -8,6 +8,8 @@
 #define PFL_SEGMENT_MAX_BYTES        (16ull << 30) /* of the trace */
 #define PFL_SEGMENT_MAX_PACKED_BYTES (64u << 10)   /* of the message */
 #define PFL_SEGMENT_SHA256_BYTES     32u
+#define PFL_SEGMENT_LABELS_MAX       64u
+#define PFL_SEGMENT_LABEL_BYTES      256u /* of each, with its NUL */
 
 /* NULL: it is well-formed, and the names in it are names. Else the reason, static: a host sent it,
  * and it is left there. */

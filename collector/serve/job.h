@@ -151,7 +151,7 @@ PFL_MUST_USE int pfl_job_reply_refusal(uint32_t id, unsigned status, const char 
 /* ---- for steps on threads; none allocates ---- */
 
 /* Whether the operator may see this trace: for pfl_index_find. `user`: the job. */
-bool pfl_job_may_see(void *user, const struct pfl_index_row *row);
+bool pfl_job_may_see(void *user, const struct pfl_index_row *row, uint64_t *work);
 /* Appends it to the page; false: the page takes no more after this one. */
 bool pfl_job_add_trace(void *user, const struct pfl_index_row *row);
 /* Adds it to the sum. */

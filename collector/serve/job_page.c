@@ -25,18 +25,20 @@ static size_t room_of(const struct pfl_job *j)
     return j->page_room - j->page_len;
 }
 
-static bool has_right(const struct pfl_job *j, uint32_t right, const struct pfl_index_row *row)
+/* `work`: see scope.h. */
+static bool has_right(const struct pfl_job *j, uint32_t right, const struct pfl_index_row *row,
+                      uint64_t *work)
 {
-    struct pfl_scope_host host = {.name = row->host, .labels = row->segment};
+    struct pfl_scope_host host = {.name = row->host, .labels = row->segment, .work = work};
 
     return pfl_scope_gives(j->scope, right, &host);
 }
 
-bool pfl_job_may_see(void *user, const struct pfl_index_row *row)
+bool pfl_job_may_see(void *user, const struct pfl_index_row *row, uint64_t *work)
 {
     const struct pfl_job *j = user;
 
-    return has_right(j, j->checked.right, row);
+    return has_right(j, j->checked.right, row, work);
 }
 
 bool pfl_job_add_trace(void *user, const struct pfl_index_row *row)
@@ -112,12 +114,12 @@ bool pfl_job_take_trace(void *user, const struct pfl_index_row *row)
 {
     struct pfl_job *j = user;
 
-    if (row->state != PFL_INDEX_LIVE || !pfl_job_may_see(j, row))
+    if (row->state != PFL_INDEX_LIVE || !pfl_job_may_see(j, row, NULL))
         return true;
     (void)snprintf(j->trace.id, sizeof(j->trace.id), "%s", row->id);
     (void)snprintf(j->trace.key, sizeof(j->trace.key), "%s", row->key);
     j->trace.bytes = row->bytes;
-    j->may_keep = has_right(j, ROLE__MANAGE_TRACES, row);
+    j->may_keep = has_right(j, ROLE__MANAGE_TRACES, row, NULL);
     return true;
 }
 

@@ -2,8 +2,8 @@
 /*
  * An operator's scope: see scope.h. Happy path: the policy core decides by name and labels.
  * Failures: a text that is no policy. Ownership: the policy and the name. Limits: those of
- * proto/gate/policy.h; a label that is longer than PFL_SCOPE_LABEL_BYTES cannot be judged, so it
- * gives no right.
+ * proto/gate/policy.h; a label that is longer than PFL_SCOPE_LABEL_BYTES, or behind the first
+ * PFL_SCOPE_LABELS_MAX, cannot be judged, so it gives no right.
  */
 #include "collector/serve/scope.h"
 
@@ -14,16 +14,37 @@
 #include "perfleet/segment.fields.h"
 #include "proto/gate/policy.h"
 
+#define LABELS_OF_UNIT 16u /* that are compared with a name, for a unit of work */
+
 struct pfl_scope {
     struct pfl_policy *policy; /* owned */
     char operator_name[PFL_POLICY_NAME_BYTES];
 };
 
 struct labels {
-    struct pfl_span fields;
-    bool is_too_long;
+    struct pfl_span list[PFL_SCOPE_LABELS_MAX];
+    size_t len;
+    bool has_more;
+    bool
+        cannot_be_judged; /* a rule asks for one that is too long, or behind the last of the list */
+    uint64_t *work;       /* NULL: not counted */
     char value[PFL_SCOPE_LABEL_BYTES];
 };
+
+/* Once for all rules. */
+static void read_labels(struct labels *l, struct pfl_span fields)
+{
+    struct pfl_reader r = pfl_reader_of(fields);
+    struct pfl_field f;
+
+    while (!l->has_more && pfl_reader_field(&r, &f)) {
+        if (f.id != SEGMENT__LABEL)
+            continue;
+        l->has_more = l->len == PFL_SCOPE_LABELS_MAX;
+        if (!l->has_more)
+            l->list[l->len++] = f.bytes;
+    }
+}
 
 static bool has_name(struct pfl_span label, struct pfl_span name)
 {
@@ -34,22 +55,24 @@ static bool has_name(struct pfl_span label, struct pfl_span name)
 static const char *get_label(void *user, struct pfl_span name)
 {
     struct labels *l = user;
-    struct pfl_reader r = pfl_reader_of(l->fields);
-    struct pfl_field f;
-    size_t len;
 
-    while (pfl_reader_field(&r, &f)) {
-        if (f.id != SEGMENT__LABEL || !has_name(f.bytes, name))
+    if (l->work != NULL)
+        *l->work += 1 + l->len / LABELS_OF_UNIT;
+    for (size_t i = 0; i < l->len; i++) {
+        size_t len;
+
+        if (!has_name(l->list[i], name))
             continue;
-        len = f.bytes.len - name.len - 1;
+        len = l->list[i].len - name.len - 1;
         if (len >= sizeof(l->value)) {
-            l->is_too_long = true;
+            l->cannot_be_judged = true;
             return NULL;
         }
-        memcpy(l->value, f.bytes.data + name.len + 1, len);
+        memcpy(l->value, l->list[i].data + name.len + 1, len);
         l->value[len] = '\0';
         return l->value;
     }
+    l->cannot_be_judged = l->cannot_be_judged || l->has_more;
     return NULL;
 }
 
@@ -82,18 +105,23 @@ void pfl_scope_free(struct pfl_scope *self)
 bool pfl_scope_gives(const struct pfl_scope *self, uint32_t right,
                      const struct pfl_scope_host *host)
 {
-    struct labels labels = {.fields = host->labels};
+    struct labels labels;
     struct pfl_policy_question question = {
         .operator_name = self->operator_name,
         .host = host->name,
         .get_label = get_label,
         .user = &labels,
         .has_no_labels_yet = host->has_no_labels,
+        .work = host->work,
     };
     struct pfl_policy_decision decision;
 
+    labels.len = 0;
+    labels.has_more = labels.cannot_be_judged = false;
+    labels.work = host->work;
+    read_labels(&labels, host->labels);
     pfl_policy_decide(self->policy, &question, &decision);
-    return !labels.is_too_long && pfl_policy_gives(&decision, right);
+    return !labels.cannot_be_judged && pfl_policy_gives(&decision, right);
 }
 
 bool pfl_scope_gives_anywhere(const struct pfl_scope *self, uint32_t right)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 
 #define PFL_SCOPE_LABEL_BYTES 1024u /* of a label's value, with its NUL; a longer one: no right */
+#define PFL_SCOPE_LABELS_MAX  64u   /* where a rule asks for one behind these: no right */
 
 struct pfl_scope;
 
@@ -26,6 +27,7 @@ struct pfl_scope_host {
     const char *name;
     struct pfl_span labels; /* the fields Segment.label among those of a serialized Segment */
     bool has_no_labels;     /* they are unknown: no rule with labels applies */
+    uint64_t *work; /* what it cost is added, as PFL_INDEX_SCAN_UNITS counts; NULL: not counted */
 };
 
 /* `right`: a field of Role (ROLE__TRACES ...). */

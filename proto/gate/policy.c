@@ -20,6 +20,8 @@
 #include "proto/gate/role.h"
 #include "proto/text/text_format.h"
 
+#define WORK_BYTES 64u /* of a pattern times its text, for a unit of work */
+
 enum {
     RULE_FIELDS = RULE__ROLE + 1,
 };
@@ -43,13 +45,25 @@ static struct pfl_span span_of_text(const char *text)
     return pfl_span_of(text, strlen(text));
 }
 
-static bool any_matches(struct pfl_span rule, uint32_t id, const char *name)
+/* A pattern may try each of its characters at each place. */
+static bool fits(const struct pfl_policy_question *q, struct pfl_span pattern, const char *text)
+{
+    struct pfl_span span = span_of_text(text);
+
+    if (q != NULL && q->work != NULL)
+        *q->work += 1 + (uint64_t)pattern.len * span.len / WORK_BYTES;
+    return pfl_pattern_matches(pattern, span);
+}
+
+/* `q`: to count the work; NULL: nobody counts it. */
+static bool any_matches(const struct pfl_policy_question *q, struct pfl_span rule, uint32_t id,
+                        const char *name)
 {
     struct pfl_reader r = pfl_reader_of(rule);
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
-        if (f.id == id && pfl_pattern_matches(f.bytes, span_of_text(name)))
+        if (f.id == id && fits(q, f.bytes, name))
             return true;
     }
     return false;
@@ -84,8 +98,7 @@ static bool fits_label(struct pfl_span label, const struct pfl_policy_question *
     if (q->has_no_labels_yet || q->get_label == NULL)
         return false;
     value = q->get_label(q->user, pfl_span_of(label.data, name_len));
-    return value != NULL && pfl_pattern_matches(pfl_span_of(equals + 1, label.len - name_len - 1),
-                                                span_of_text(value));
+    return value != NULL && fits(q, pfl_span_of(equals + 1, label.len - name_len - 1), value);
 }
 
 static bool fits_labels(struct pfl_span rule, const struct pfl_policy_question *q)
@@ -135,8 +148,8 @@ void pfl_policy_decide(const struct pfl_policy *self, const struct pfl_policy_qu
     r = pfl_reader_of(pfl_buf_get(&self->message));
     while (pfl_reader_field(&r, &f)) {
         if (f.id != POLICY__RULE ||
-            !any_matches(f.bytes, RULE__OPERATOR, question->operator_name) ||
-            !any_matches(f.bytes, RULE__HOST, question->host))
+            !any_matches(question, f.bytes, RULE__OPERATOR, question->operator_name) ||
+            !any_matches(question, f.bytes, RULE__HOST, question->host))
             continue;
         if (fits_labels(f.bytes, question)) {
             allow(self, f.bytes, ret_decision);
@@ -164,7 +177,7 @@ static bool next_rule(struct pfl_reader *r, const char *operator_name, struct pf
     struct pfl_field f;
 
     while (pfl_reader_field(r, &f)) {
-        if (f.id != POLICY__RULE || !any_matches(f.bytes, RULE__OPERATOR, operator_name))
+        if (f.id != POLICY__RULE || !any_matches(NULL, f.bytes, RULE__OPERATOR, operator_name))
             continue;
         *ret_rule = f.bytes;
         return true;

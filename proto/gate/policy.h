@@ -32,6 +32,9 @@ struct pfl_policy_question {
     const char *(*get_label)(void *user, struct pfl_span name);
     void *user;
     bool has_no_labels_yet; /* the host has not sent them: no rule with labels matches */
+    /* One is added for a pattern, and more for one that is long, as is what it is compared with.
+     * NULL: it is not counted. */
+    uint64_t *work;
 };
 
 struct pfl_policy_decision {

@@ -2,17 +2,18 @@
 """The seats at a collector: an operator who may only read traces, a host whose segments are descriptions."""
 import contextlib
 import hashlib
+import signal
 import sqlite3
 import struct
 import threading
 import time
 
 from attacks.collection import COLLECTOR, LIST_SEGMENTS, Collection, HELLO, Spool, field
-from fleet import wait_until
+from fleet import cpu_seconds, wait_until
 from tunnel_abuse import ACK, DATA, GOAWAY, RST, SETTINGS, WINDOW, agent, answer_all, frame
 from world import Failed, get_slowness
 
-ATTACKS = ["costly_searches", "heavy_descriptions"]
+ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions"]
 RELEASE_SEGMENT = 7
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -38,10 +39,9 @@ class Collector(Collection):
         self.started += 1
         wait_until(lambda: self.log("collector").count("serving: ") == self.started, "the collector does not serve")
 
-    def fill_index(self, rows):
-        """Traces of one host, with descriptions as any host gives them."""
-        note = b"".join([field(1, b"h"), field(2, b"ann"), field(3, b"web"), field(16, b"a" * 255),
-                         field(16, b"a" * 255)])
+    def fill_index(self, rows, more=field(16, b"a" * 255) * 2, is_gap=0):
+        """Traces of one host; two data sources as any host gives them. The collector looks for objects, not for gaps'."""
+        note = b"".join([field(1, b"h"), field(2, b"ann"), field(3, b"web"), more])
         now = time.time_ns()
         db = sqlite3.connect(self.dir / "store" / "index.sqlite")
         db.execute("INSERT INTO host(id, name) VALUES(1, 'h')")
@@ -49,8 +49,8 @@ class Collector(Collection):
                    " VALUES(1, 1, 'ann', 'web', 'r', 1, 9000000000000000000)")
         db.executemany("INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
                        " end_ns, bytes, object_key, definition, collector, generation, changed_ns, stored_ns)"
-                       " VALUES('01J' || printf('%023d', ?1), 1, 1, ?1, ?1, 0, 0, 1, ?1, ?1, 9, 'v1/x', ?2, 'col', 1,"
-                       " ?3, ?3)", ((i, note, now) for i in range(1, rows + 1)))
+                       " VALUES('01J' || printf('%023d', ?1), 1, 1, ?1, ?1, ?4, 0, 1, ?1, ?1, 9, 'v1/x', ?2, 'col', 1,"
+                       " ?3, ?3)", ((i, note, now, is_gap) for i in range(1, rows + 1)))
         db.commit()
         db.close()
 
@@ -123,6 +123,29 @@ def costly_searches(build):
         for thread in threads:
             thread.join(60)
         return net.judge("another operator's list takes %.2f s at most; " % worst_s)
+
+
+def many_labels(build):
+    """a role of 64 label rules and a host with 21,000 labels make a list no dearer than a search for one label"""
+    rules = "".join('rule { name: "r%d" operator: "ann" host: "*" label: "r%d=x" role: "read" }\n' % (i, i) for i in range(64))
+    with Collector(build, "--keep", "*:age=none") as net:
+        (net.dir / "policy").write_text(rules + POLICY.replace('operator: "ann" ', ""))
+        net.children["relay"].send_signal(signal.SIGHUP)
+        net.start_collector()
+        net.end("collector")
+        net.fill_index(60, field(15, b"") * 21000, is_gap=1)
+        net.start_collector()
+        pid, costs = net.children["collector"].pid, []
+        for who, request in (("bob", field(2, field(4, b"no=label"))), ("ann", field(2, b""))):
+            reader = Reader(net, who)
+            begin = cpu_seconds(pid)
+            for _ in range(2):
+                reader.send(request)
+                reader.read_end()
+            costs.append(cpu_seconds(pid) - begin)
+        if costs[1] > 8 * costs[0]:
+            raise Failed("the list takes %.2f s of CPU, the search %.2f s" % (costs[1], costs[0]))
+        return net.judge("%.2f s of CPU, a search %.2f s; " % (costs[1], costs[0]))
 
 
 class Giver(Spool):

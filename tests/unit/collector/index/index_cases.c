@@ -533,9 +533,10 @@ static void each_term_of_a_query_is_judged(void **state)
     assert_int_equal(find(&query).len, 0);
 }
 
-static bool is_of_a(void *user, const struct pfl_index_row *row)
+static bool is_of_a(void *user, const struct pfl_index_row *row, uint64_t *work)
 {
     (void)user;
+    (void)work;
     return strcmp(row->host, "a") == 0;
 }
 

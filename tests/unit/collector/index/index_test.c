@@ -371,6 +371,36 @@ static void a_search_needs_no_temporary_file(void **state)
     pfl_index_close(index);
 }
 
+static bool is_costly(void *user, const struct pfl_index_row *row, uint64_t *work)
+{
+    (void)row;
+    ++*(unsigned *)user;
+    *work += PFL_INDEX_SCAN_UNITS / 4;
+    return false;
+}
+
+static void who_judges_rows_is_a_part_of_the_work(void **state)
+{
+    char why[PFL_INDEX_WHY_BYTES];
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    struct pfl_index_cursor cursor;
+    unsigned judged = 0;
+    const struct pfl_index_find find = {
+        .query = &query, .is_visible = is_costly, .on_row = count_row, .user = &judged};
+    struct pfl_index *index;
+    uint64_t generation;
+
+    (void)state;
+    make_empty();
+    assert_int_equal(open_with(true, why, &index), 0);
+    assert_int_equal(pfl_index_join(index, "c1", &generation), 0);
+    store_many(index, 10);
+    assert_int_equal(pfl_index_find(index, &find, &cursor), 0);
+    assert_int_equal(judged, 4);
+    assert_int_not_equal(cursor.len, 0);
+    pfl_index_close(index);
+}
+
 static int on_step_of_plan(void *user, int columns, char **values, char **names)
 {
     (void)columns;
@@ -416,6 +446,7 @@ int main(void)
         cmocka_unit_test(what_was_put_survives_a_kill),
         cmocka_unit_test(a_search_needs_no_temporary_file),
         cmocka_unit_test(a_search_sorts_no_rows),
+        cmocka_unit_test(who_judges_rows_is_a_part_of_the_work),
     };
     const struct index_cases_engine engine = {"every engine: SQLite", where, make_empty, count};
     int failed;

@@ -85,6 +85,26 @@ static void names_are_names(void **state)
     expect(&s, "a class of retention has a name");
 }
 
+static void labels_are_bounded(void **state)
+{
+    static char text[PFL_SEGMENT_LABEL_BYTES + 1];
+    char *labels[PFL_SEGMENT_LABELS_MAX + 1];
+    Perfleet__Segment s = good();
+
+    (void)state;
+    memset(text, 'a', PFL_SEGMENT_LABEL_BYTES - 1);
+    for (size_t i = 0; i <= PFL_SEGMENT_LABELS_MAX; i++)
+        labels[i] = text;
+    s.label = labels;
+    s.n_label = PFL_SEGMENT_LABELS_MAX;
+    expect(&s, NULL);
+    s.n_label++;
+    expect(&s, "it has more than 64 labels");
+    s.n_label = 1;
+    text[PFL_SEGMENT_LABEL_BYTES - 1] = 'a';
+    expect(&s, "a label has more than 255 bytes");
+}
+
 static void a_gap_has_an_end_and_no_bytes(void **state)
 {
     Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
@@ -130,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_bounded),
         cmocka_unit_test(names_are_names),
+        cmocka_unit_test(labels_are_bounded),
         cmocka_unit_test(a_gap_has_an_end_and_no_bytes),
         cmocka_unit_test(a_description_has_so_many_bytes_and_not_one_more),
     };

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -111,6 +112,60 @@ static void a_rule_without_a_role_allows_all(void **state)
 
 /* Cut, it could fit a pattern that the whole one does not fit; left out, a later rule would
  * decide. */
+/* As many as a host may have; those of a trace that was stored before that was checked, too. */
+static void labels_behind_the_64th_give_nothing(void **state)
+{
+    struct pfl_scope *scope = make(text, "ann");
+    struct pfl_scope *other = make("rule { name: \"all\" operator: \"ann\" host: \"*\" }\n", "ann");
+
+    (void)state;
+    for (unsigned before = 62; before <= 65; before++) {
+        for (int is_last = 0; is_last < 2; is_last++) {
+            uint64_t work = 0;
+            struct pfl_scope_host host = {.name = "a", .work = &work};
+            struct pfl_buf labels;
+            struct pfl_message m;
+
+            pfl_buf_init(&labels, 4096);
+            m = pfl_message_of(&labels);
+            for (unsigned i = 0; i < before; i++)
+                pfl_message_str(&m, SEGMENT__LABEL, "x=y");
+            pfl_message_str(&m, SEGMENT__LABEL, "role=web");
+            pfl_message_str(&m, SEGMENT__LABEL, "x=y");
+            host.labels = pfl_buf_get(&labels);
+            if (is_last)
+                host.labels.len -= 5;
+            assert_int_equal(pfl_scope_gives(scope, ROLE__TRACES, &host), before < 64);
+            assert_in_range(work, 4, 16); /* however many there are */
+            assert_true(pfl_scope_gives(other, ROLE__TRACES, &host));
+            pfl_buf_fini(&labels);
+        }
+    }
+    pfl_scope_free(scope);
+    pfl_scope_free(other);
+}
+
+static void work_grows_with_the_rules(void **state)
+{
+    static char rules[65 * 80];
+    struct pfl_scope *scope;
+    uint64_t work = 0;
+    struct pfl_scope_host host = {.name = "a", .work = &work};
+    size_t len = 0;
+
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        len +=
+            (size_t)snprintf(rules + len, sizeof(rules) - len,
+                             "rule { name: \"r%d\" operator: \"ann\" host: \"*\" label: \"r=%d\" "
+                             "}\n",
+                             i, i);
+    scope = make(rules, "ann");
+    assert_false(pfl_scope_gives(scope, ROLE__TRACES, &host));
+    assert_in_range(work, 3 * 64, 4 * 64);
+    pfl_scope_free(scope);
+}
+
 static void a_label_that_is_too_long_to_judge_gives_nothing(void **state)
 {
     static const char two[] =
@@ -167,6 +222,8 @@ int main(void)
         cmocka_unit_test(an_empty_scope_allows_nothing),
         cmocka_unit_test(a_rule_without_a_role_allows_all),
         cmocka_unit_test(a_label_that_is_too_long_to_judge_gives_nothing),
+        cmocka_unit_test(labels_behind_the_64th_give_nothing),
+        cmocka_unit_test(work_grows_with_the_rules),
         cmocka_unit_test(what_is_no_policy_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };
