@@ -47,6 +47,7 @@ struct pfl_visit {
     size_t data_len;   /* of what is being written */
     uint64_t segments; /* so far */
     unsigned left_len; /* of them all, whatever the reason */
+    unsigned gaps;     /* that the index refused */
     uint64_t bytes;
     char after_incarnation[PFL_ULID_BYTES];
     uint32_t after_number;
@@ -365,12 +366,25 @@ void pfl_visit_on_list(struct pfl_visit *self, Perfleet__SpoolReply *reply)
     advance(self);
 }
 
+/* The index has no room for more of this host. To find out that a gap is too much costs a look at
+ * what it is over, so a host that has such gaps without end waits. */
+static void on_limit(struct pfl_visit *v)
+{
+    v->gaps += pfl_visit_get_segment(v)->gap != NULL;
+    if (v->gaps < PFL_VISIT_GAPS_MAX) {
+        skip(v, PFL_VISIT_LEFT_LIMIT);
+        return;
+    }
+    leave(v, PFL_VISIT_LEFT_LIMIT);
+    end(v, PFL_VISIT_FULL);
+}
+
 void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve result)
 {
     assert(self->is_busy && self->step == PFL_VISIT_RESERVE);
     self->is_busy = false;
     if (rc == PFL_ELIMIT)
-        skip(self, PFL_VISIT_LEFT_LIMIT);
+        on_limit(self);
     else if (rc != 0)
         end(self, PFL_VISIT_STUCK);
     else if (result == PFL_VISIT_RESERVED && pfl_visit_get_segment(self)->gap != NULL)

@@ -28,6 +28,7 @@
 #define PFL_VISIT_PAGES_MAX    256u
 #define PFL_VISIT_LIST_MAX     1024u /* segments of one list */
 #define PFL_VISIT_LEFT_MAX     1024u /* segments that one visit leaves at the host */
+#define PFL_VISIT_GAPS_MAX     16u   /* gaps that the index refuses in one visit */
 #define PFL_VISIT_CONNECTS_MAX 4u    /* in a row without progress; then the visit ends as lost */
 
 enum pfl_visit_step {

@@ -250,6 +250,23 @@ a_failure_waits_longer_each_time_and_a_change_ends_only_the_wait_of_the_stuck(vo
     pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, now_ms, 0);
 }
 
+static void a_host_whose_gaps_are_too_many_waits_whatever_changes(void **state)
+{
+    struct pfl_queued_host *a;
+    uint64_t now_ms = 0;
+
+    (void)state;
+    set("a", 3);
+    a = take("a", now_ms);
+    pfl_host_queue_give(queue, a, PFL_VISIT_FULL, now_ms, UINT64_MAX / 2);
+    set("a", 99);
+    take(NULL, now_ms);
+    now_ms = pfl_host_queue_get_next_ms(queue);
+    assert_in_range(now_ms, 1, PFL_HOST_QUEUE_WAIT_MAX_MS);
+    a = take("a", now_ms);
+    pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, now_ms, 0);
+}
+
 static void
 a_host_that_another_collector_visits_is_asked_for_again_while_it_has_segments(void **state)
 {
@@ -400,7 +417,7 @@ static void report_any(uint64_t now_ms)
 /* False: it ended. */
 static bool continue_visit(struct pfl_queued_host *host, uint64_t now_ms)
 {
-    enum pfl_visit_end end = (enum pfl_visit_end)pfl_pick(PFL_VISIT_ENDS);
+    enum pfl_visit_end end = (enum pfl_visit_end)pfl_pick(PFL_VISIT_LEASED + 1);
     uint64_t random = pfl_pick(1u << 30);
 
     pfl_record("%s at %u, %u, wanted %d", pfl_queued_host_get_name(host),
@@ -462,6 +479,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_host_that_another_collector_visits_is_asked_for_again_while_it_has_segments, setup,
             teardown),
+        cmocka_unit_test_setup_teardown(a_host_whose_gaps_are_too_many_waits_whatever_changes,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(a_host_is_known_while_a_relay_has_it, setup, teardown),
         cmocka_unit_test_setup_teardown(hosts_without_reported_segments_are_asked_now_and_then,
                                         setup, teardown),

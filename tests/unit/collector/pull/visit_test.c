@@ -619,6 +619,26 @@ static void malformed_segments_are_never_reserved(void **state)
     end_world(&w);
 }
 
+static void gaps_that_the_index_refuses_end_the_visit(void **state)
+{
+    static struct world w;
+
+    (void)state;
+    w = (struct world){.fail = PFL_VISIT_RESERVE, .fail_rc = PFL_ELIMIT};
+    for (unsigned i = 1; i <= 40; i++)
+        add(&w, (struct item){.number = i, .gap_last = i});
+    assert_int_equal(visit(&w), PFL_VISIT_FULL);
+    assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_LIMIT],
+                     PFL_VISIT_GAPS_MAX);
+    end_world(&w);
+    w = (struct world){.fail = PFL_VISIT_RESERVE, .fail_rc = PFL_ELIMIT};
+    for (unsigned i = 1; i <= 40; i++)
+        add(&w, (struct item){.number = i, .bytes = 10});
+    assert_int_equal(visit(&w), PFL_VISIT_STUCK);
+    assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_LIMIT], 40);
+    end_world(&w);
+}
+
 /* Of `len` segments, each without a hash, with larger and larger priorities. */
 static Perfleet__SpoolReply *make_bad_list(unsigned len)
 {
@@ -724,6 +744,7 @@ int main(void)
         cmocka_unit_test(a_list_and_what_is_left_are_bounded),
         cmocka_unit_test(all_of_this_is_as_recorded),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(gaps_that_the_index_refuses_end_the_visit),
     };
 
     pfl_record_begin();
