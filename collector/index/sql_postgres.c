@@ -10,7 +10,9 @@
  * whose machine acknowledges, but which does not answer, is given up after ANSWER_MS: nothing here
  * blocks in libpq, but in poll. PQcancel is not used: it waits for that server, too. A server that
  * sends without end is given up: over TCP, after SQL_ANSWER_BYTES; after SQL_NOTICES_MAX notices,
- * whose text nobody sees. So is one that answers by COPY.
+ * whose text nobody sees. So is one that answers by COPY, notifies, or sends SQL_UNASKED_BYTES that
+ * are no rows: libpq keeps notifications and parameters until the connection ends. After half of
+ * that a connection is made again before the next transaction, since other messages count as well.
  *
  * Owns the connection. Rows of a result are in memory while it is read: statements have limits.
  */
@@ -32,12 +34,15 @@
 #define OID_TEXT     25u
 #define SQLSTATE_MAX 6u
 
-#define ANSWER_MS        35000u /* longer than a statement may take */
-#define CANCELLED_MS     5000u  /* the same, once it was cancelled */
-#define POLL_MS          200
-#define SQL_ANSWER_BYTES (256u << 20)
-#define SQL_NOTICES_MAX  256u /* of a statement, or of a connection that begins */
-#define NS_PER_MS        UINT64_C(1000000)
+#define ANSWER_MS         35000u /* longer than a statement may take */
+#define CANCELLED_MS      5000u  /* the same, once it was cancelled */
+#define ROW_BYTES         7u     /* of a DataRow without its cells */
+#define CELL_BYTES        4u     /* of a cell's length */
+#define POLL_MS           200
+#define SQL_ANSWER_BYTES  (256u << 20)
+#define SQL_UNASKED_BYTES (8u << 20) /* of a connection, over TCP */
+#define SQL_NOTICES_MAX   256u       /* of a statement, or of a connection that begins */
+#define NS_PER_MS         UINT64_C(1000000)
 
 /* Why a connection was given up. */
 enum fault {
@@ -53,6 +58,7 @@ struct postgres_sql {
     bool is_prepared[PFL_STATEMENTS];
     unsigned answer_ms;
     unsigned notices;
+    uint64_t asked_bytes; /* rows that the connection received */
     bool is_in_transaction;
     enum fault fault; /* until it is connected again */
     atomic_bool is_cancelled;
@@ -163,6 +169,38 @@ static uint64_t count_received(const struct postgres_sql *self)
                : 0;
 }
 
+/* As it crossed the connection. */
+static uint64_t count_bytes(const PGresult *result)
+{
+    int columns = PQnfields(result);
+    int rows = PQntuples(result);
+    uint64_t bytes = 0;
+
+    for (int row = 0; row < rows; row++) {
+        bytes += ROW_BYTES;
+        for (int column = 0; column < columns; column++)
+            bytes += CELL_BYTES + (uint64_t)PQgetlength(result, row, column);
+    }
+    return bytes;
+}
+
+/* What the connection received that is no rows. */
+static uint64_t count_unasked(const struct postgres_sql *self)
+{
+    uint64_t received = count_received(self);
+
+    return received > self->asked_bytes ? received - self->asked_bytes : 0;
+}
+
+/* Nothing here listens. */
+static bool has_notification(struct postgres_sql *self)
+{
+    PGnotify *notification = PQnotifies(self->conn);
+
+    PQfreemem(notification);
+    return notification != NULL;
+}
+
 /* For libpq the connection is lost then; otherwise it would wait for the server. */
 static void give_up(struct postgres_sql *self)
 {
@@ -174,6 +212,8 @@ static enum fault find_fault(struct postgres_sql *self, uint64_t begun_ms, uint6
 {
     if (self->notices >= SQL_NOTICES_MAX || count_received(self) > begun_bytes + SQL_ANSWER_BYTES)
         return FAULT_ENDLESS;
+    if (has_notification(self))
+        return FAULT_UNASKED;
     return is_late(self, begun_ms) ? FAULT_SILENT : FAULT_NONE;
 }
 
@@ -221,11 +261,15 @@ static PGresult *answer(struct postgres_sql *self, int is_sent)
             break;
         PQclear(last);
         last = next;
-        if (is_copy(last)) {
+        self->asked_bytes += count_bytes(last);
+        if (is_copy(last))
             self->fault = FAULT_UNASKED;
-            give_up(self);
-        }
     }
+    if (self->fault == FAULT_NONE &&
+        (count_unasked(self) > SQL_UNASKED_BYTES || has_notification(self)))
+        self->fault = FAULT_UNASKED;
+    if (self->fault == FAULT_UNASKED)
+        give_up(self);
     if (self->fault == FAULT_NONE)
         return last;
     PQclear(last);
@@ -235,15 +279,18 @@ static PGresult *answer(struct postgres_sql *self, int is_sent)
 /* Before a transaction, or a statement outside of one: a connection that was lost is made again. */
 static int connect_again(struct postgres_sql *self)
 {
-    if (is_connected(self))
+    bool is_cancelled = atomic_load(&self->is_cancelled);
+
+    if (is_connected(self) && (is_cancelled || count_unasked(self) <= SQL_UNASKED_BYTES / 2))
         return 0;
-    if (atomic_load(&self->is_cancelled)) {
+    if (is_cancelled) {
         note(self, "the connection was lost, and is no longer needed");
         return PFL_EAGAIN;
     }
     memset(self->is_prepared, 0, sizeof(self->is_prepared));
     self->notices = 0;
     self->fault = FAULT_NONE;
+    self->asked_bytes = 0;
     PQreset(self->conn);
     if (PQstatus(self->conn) == CONNECTION_OK && PQsetnonblocking(self->conn, 1) == 0)
         return 0;

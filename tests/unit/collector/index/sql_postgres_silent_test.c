@@ -40,8 +40,12 @@ static enum {
     SENDS_ROWS,
     SENDS_RESULTS,
     SENDS_COPY,
+    SENDS_NOTIFICATION,
+    SENDS_PARAMETERS,
 } sends = SENDS_NOTHING;
-static char copy_kind; /* the message's type */
+static char copy_kind;        /* the message's type */
+static unsigned parameters;   /* of an answer */
+static unsigned *connections; /* that the server accepted; shared with it */
 
 /* ---- the server ---- */
 
@@ -73,8 +77,29 @@ static void send_results(int fd)
     send_on(fd, ends, sizeof(ends));
 }
 
+/* Each with a name that no other one has, before the answer that is asked for. */
+static void send_parameters(int fd)
+{
+    static unsigned names = 0;
+    static char value[4096] = {'S', 0, 0, sizeof(value) / 256 - 1, '\xff'};
+
+    memset(value + 5, 'x', sizeof(value) - 6);
+    value[17] = '\0';
+    for (unsigned i = 0; i < parameters; i++) {
+        char name[13];
+
+        (void)snprintf(name, sizeof(name), "%012u", names++);
+        memcpy(value + 5, name, sizeof(name) - 1);
+        (void)!send(fd, value, sizeof(value), MSG_NOSIGNAL);
+    }
+}
+
 static void send_answer(int fd)
 {
+    static const char notification[] = {'A', 0, 0, 0, 13, 0, 0, 0, 1, 'a', 0, 'x', 'x', 0};
+    static const char done[] = {'C', 0,   0,   0, 13,  'R', 'O', 'L', 'L', 'B',
+                                'A', 'C', 'K', 0, 'Z', 0,   0,   0,   5,   'I'};
+
     const char copy[] = {copy_kind, 0, 0, 0, 7, 0, 0, 0};
 
     if (sends == SENDS_ROWS)
@@ -83,6 +108,12 @@ static void send_answer(int fd)
         send_results(fd);
     if (sends == SENDS_COPY)
         (void)!send(fd, copy, sizeof(copy), MSG_NOSIGNAL);
+    if (sends == SENDS_NOTIFICATION)
+        (void)!send(fd, notification, sizeof(notification), MSG_NOSIGNAL);
+    if (sends == SENDS_PARAMETERS)
+        send_parameters(fd);
+    if (sends == SENDS_NOTIFICATION || sends == SENDS_PARAMETERS)
+        (void)!send(fd, done, sizeof(done), MSG_NOSIGNAL);
 }
 
 /* AuthenticationOk and ReadyForQuery, then nothing. */
@@ -98,7 +129,7 @@ static void let_in(int fd, int heard_by, bool is_reading)
         return;
     if (sends == SENDS_NOTICES)
         send_on(fd, notice, sizeof(notice));
-    if (sends > SENDS_NOTICES && recv(fd, bytes, sizeof(bytes), 0) > 0)
+    while (sends > SENDS_NOTICES && recv(fd, bytes, sizeof(bytes), 0) > 0)
         send_answer(fd);
     while (is_reading && recv(fd, bytes, sizeof(bytes), 0) > 0)
         (void)!write(heard_by, "q", 1);
@@ -113,6 +144,7 @@ static void serve(int listener, int heard_by, bool is_reading)
 
         if (fd < 0)
             _exit(1);
+        ++*connections;
         let_in(fd, heard_by, is_reading);
     }
 }
@@ -124,7 +156,9 @@ static void play(bool is_reading)
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int ends[2];
 
-    assert_true(listener >= 0);
+    connections =
+        mmap(NULL, sizeof(*connections), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(listener >= 0 && connections != MAP_FAILED);
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
     assert_int_equal(listen(listener, 8), 0);
@@ -149,6 +183,7 @@ static int end(void **state)
     (void)kill(server, SIGKILL);
     (void)waitpid(server, NULL, 0);
     (void)close(request_pipe);
+    (void)munmap(connections, sizeof(*connections));
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -294,6 +329,56 @@ static void a_server_that_answers_by_copy_is_given_up(void **state)
     }
 }
 
+/* The answer itself is right. libpq would keep the notification until the connection ends. */
+static void a_server_that_notifies_is_given_up(void **state)
+{
+    struct pfl_sql *sql;
+
+    (void)state;
+    sends = SENDS_NOTIFICATION;
+    play(true);
+    sql = open_sql(LONG_MS);
+    assert_int_equal(sql->engine->script(sql, "ROLLBACK"), PFL_EAGAIN);
+    assert_non_null(strstr(sql->why, "the server answers with what was not asked for"));
+    sql->engine->close(sql);
+}
+
+static void a_server_that_sends_parameters_without_end_is_given_up(void **state)
+{
+    struct pfl_sql *sql;
+
+    (void)state;
+    sends = SENDS_PARAMETERS;
+    parameters = 2304; /* 9 MiB */
+    play(true);
+    if (!is_received_counted())
+        skip();
+    sql = open_sql(LONG_MS);
+    assert_int_equal(sql->engine->script(sql, "ROLLBACK"), PFL_EAGAIN);
+    assert_non_null(strstr(sql->why, "the server answers with what was not asked for"));
+    sql->engine->close(sql);
+}
+
+/* 16 statements, each with 1 MiB: no more than 5 on a connection. */
+static void a_connection_that_received_much_is_made_again(void **state)
+{
+    struct pfl_sql *sql;
+    unsigned begun;
+
+    (void)state;
+    sends = SENDS_PARAMETERS;
+    parameters = 256;
+    play(true);
+    if (!is_received_counted())
+        skip();
+    sql = open_sql(LONG_MS);
+    begun = *connections;
+    for (unsigned i = 0; i < 16; i++)
+        assert_int_equal(sql->engine->script(sql, "ROLLBACK"), 0);
+    assert_int_equal(*connections - begun, 3);
+    sql->engine->close(sql);
+}
+
 /* The time counts also while there is a result. */
 static void a_server_that_sends_results_without_end_is_given_up(void **state)
 {
@@ -318,6 +403,9 @@ int main(void)
         TEST(a_server_that_sends_rows_without_end_is_given_up),
         TEST(a_server_that_sends_results_without_end_is_given_up),
         TEST(a_server_that_answers_by_copy_is_given_up),
+        TEST(a_server_that_notifies_is_given_up),
+        TEST(a_server_that_sends_parameters_without_end_is_given_up),
+        TEST(a_connection_that_received_much_is_made_again),
         TEST(what_is_cancelled_waits_no_longer_and_connects_no_more),
     };
 
