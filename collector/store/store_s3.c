@@ -8,8 +8,8 @@
  * store is asked for the object's length. A part's upload that fails is aborted; what a killed
  * process left, sweep aborts.
  *
- * Failures: s3_http.h; a full local disk. Owns the files. Limits: PARTS_MAX parts;
- * PFL_S3_CONNECTIONS.
+ * Failures: s3_http.h; a full local disk; a list with keys that nobody asked for. Owns the files.
+ * Limits: PARTS_MAX parts; PFL_S3_CONNECTIONS; LIST_PAGES answers of a list.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +28,7 @@
 #define ETAG_BYTES    80u
 #define UPLOAD_BYTES  512u
 #define LIST_MAX      500u /* objects of one answer */
+#define LIST_PAGES    16u  /* answers of one list, and one for each key of ours */
 #define CHECKS        6u
 #define CHECK_WAIT_US 25000u
 #define BODY_BYTES    (64u + PARTS_MAX * (ETAG_BYTES + 96u))
@@ -404,18 +405,24 @@ static uint64_t read_number(struct pfl_span parent, const char *name)
     return number;
 }
 
-/* The key without the store's prefix. False: it is none of ours. */
-static bool read_key(const struct s3_store *self, struct pfl_span parent,
-                     char dst[PFL_STORE_KEY_BYTES], char last[PFL_STORE_KEY_BYTES])
+static bool read_whole_key(struct pfl_span parent, char dst[PFL_STORE_KEY_BYTES])
 {
-    size_t prefix_len = strlen(self->prefix);
     struct pfl_span content;
 
-    if (pfl_s3_xml_find(parent, "Key", &content) != 0 ||
-        pfl_s3_xml_text(content, false, last, PFL_STORE_KEY_BYTES) != 0 ||
-        strncmp(last, self->prefix, prefix_len) != 0)
+    return pfl_s3_xml_find(parent, "Key", &content) == 0 &&
+           pfl_s3_xml_text(content, false, dst, PFL_STORE_KEY_BYTES) == 0;
+}
+
+/* The key without the store's prefix. False: it is none of ours. */
+static bool read_key(const struct s3_store *self, struct pfl_span parent,
+                     char dst[PFL_STORE_KEY_BYTES])
+{
+    size_t prefix_len = strlen(self->prefix);
+    char whole[PFL_STORE_KEY_BYTES];
+
+    if (!read_whole_key(parent, whole) || strncmp(whole, self->prefix, prefix_len) != 0)
         return false;
-    (void)snprintf(dst, PFL_STORE_KEY_BYTES, "%s", last + prefix_len);
+    (void)snprintf(dst, PFL_STORE_KEY_BYTES, "%s", whole + prefix_len);
     return pfl_store_is_key(dst);
 }
 
@@ -424,9 +431,32 @@ struct page {
     struct pfl_store_object *dst;
     size_t room;
     size_t len;
-    char after[PFL_STORE_KEY_BYTES]; /* with the store's prefix */
+    unsigned number;
+    char prefix[2 * PFL_STORE_KEY_BYTES]; /* of what is asked for, with the store's */
+    char after[PFL_STORE_KEY_BYTES];      /* the same */
     bool has_more;
 };
+
+/* False: nobody asked for it. */
+static bool take_object(const struct s3_store *self, struct pfl_span contents, struct page *page)
+{
+    struct pfl_store_object *object = &page->dst[page->len];
+    char whole[PFL_STORE_KEY_BYTES];
+    const char *key = whole + strlen(self->prefix);
+
+    if (!read_whole_key(contents, whole))
+        return true; /* none of ours is so long, or has such characters */
+    if (strncmp(whole, page->prefix, strlen(page->prefix)) != 0)
+        return false;
+    (void)snprintf(page->after, sizeof(page->after), "%s", whole);
+    if (!pfl_store_is_key(key) || strcmp(key, page->what->after) <= 0)
+        return true;
+    (void)snprintf(object->key, sizeof(object->key), "%s", key);
+    object->bytes = read_number(contents, "Size");
+    object->modified_s = read_time(contents, "LastModified");
+    page->len++;
+    return true;
+}
 
 static int read_page(struct s3_store *self, struct pfl_span answer, struct page *page)
 {
@@ -440,19 +470,11 @@ static int read_page(struct s3_store *self, struct pfl_span answer, struct page 
         return pfl_store_fail(PFL_EIO, "the store's list is malformed");
     (void)snprintf(before, sizeof(before), "%s", page->after);
     while (pfl_s3_xml_next(&root, &element, &rc)) {
-        struct pfl_store_object *object = &page->dst[page->len];
-
         has_more = has_more || (pfl_span_is(element.name, "IsTruncated") &&
                                 pfl_span_is(element.content, "true"));
-        if (!pfl_span_is(element.name, "Contents") || page->len == page->room ||
-            !read_key(self, element.content, object->key, page->after))
-            continue;
-        if (strncmp(object->key, page->what->prefix, strlen(page->what->prefix)) != 0 ||
-            strcmp(object->key, page->what->after) <= 0)
-            continue;
-        object->bytes = read_number(element.content, "Size");
-        object->modified_s = read_time(element.content, "LastModified");
-        page->len++;
+        if (pfl_span_is(element.name, "Contents") && page->len < page->room &&
+            !take_object(self, element.content, page))
+            return pfl_store_fail(PFL_EIO, "the store's list has keys that nobody asked for");
     }
     /* A store that repeats itself ends the list with an error, not the loop never. */
     page->has_more = has_more && page->len < page->room;
@@ -463,19 +485,17 @@ static int read_page(struct s3_store *self, struct pfl_span answer, struct page 
 
 static int list_page(struct s3_store *self, struct page *page)
 {
-    char prefix[2 * PFL_STORE_KEY_BYTES];
     char digits[16];
     struct pfl_s3_call call = {.method = "GET", .key = ""};
     struct pfl_s3_connection *connection = pfl_s3_http_take(self->http);
-    size_t left = page->room - page->len;
+    bool is_small = page->number++ == 0 && page->room < LIST_MAX;
     int rc;
 
-    (void)snprintf(prefix, sizeof(prefix), "%s%s", self->prefix, page->what->prefix);
-    (void)snprintf(digits, sizeof(digits), "%zu", left < LIST_MAX ? left : LIST_MAX);
+    (void)snprintf(digits, sizeof(digits), "%zu", is_small ? page->room : LIST_MAX);
     add_query(&call, "list-type", "2");
     add_query(&call, "max-keys", digits);
-    if (prefix[0] != '\0')
-        add_query(&call, "prefix", prefix);
+    if (page->prefix[0] != '\0')
+        add_query(&call, "prefix", page->prefix);
     if (page->after[0] != '\0')
         add_query(&call, "start-after", page->after);
     rc = pfl_s3_http_run(self->http, connection, &call);
@@ -495,9 +515,15 @@ static int list(struct pfl_store *base, const struct pfl_store_listing *what,
     if (what->after[0] != '\0' && snprintf(page.after, sizeof(page.after), "%s%s", self->prefix,
                                            what->after) >= (int)sizeof(page.after))
         return pfl_store_fail(PFL_EINVAL, "the key is too long");
+    (void)snprintf(page.prefix, sizeof(page.prefix), "%s%s", self->prefix, what->prefix);
     do {
         rc = list_page(self, &page);
-    } while (rc == 0 && page.has_more);
+    } while (rc == 0 && page.has_more && page.number < LIST_PAGES + page.len);
+    if (rc == 0 && page.has_more)
+        rc = pfl_store_fail(PFL_EIO,
+                            "the store's list has too many keys that are no trace's, up to "
+                            "\"%.128s\": remove them, or use another prefix",
+                            page.after);
     *ret_len = page.len;
     return rc;
 }
@@ -514,10 +540,9 @@ static int abort_listed(struct s3_store *self, struct pfl_span answer, int64_t b
 
     while (rc == 0 && pfl_s3_xml_next(&root, &element, &rc)) {
         char key[PFL_STORE_KEY_BYTES];
-        char whole[PFL_STORE_KEY_BYTES];
         char upload[UPLOAD_BYTES];
 
-        if (!pfl_span_is(element.name, "Upload") || !read_key(self, element.content, key, whole) ||
+        if (!pfl_span_is(element.name, "Upload") || !read_key(self, element.content, key) ||
             read_time(element.content, "Initiated") > before ||
             pfl_s3_xml_find(element.content, "UploadId", &id) != 0 ||
             pfl_s3_xml_text(id, false, upload, sizeof(upload)) != 0)

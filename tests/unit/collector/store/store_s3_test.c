@@ -41,6 +41,21 @@ static struct pfl_store *store;
 #define SLOW "HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n"
 /* Its body comes fast, and has no end. */
 #define ENDLESS "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+/* A list of a key that is no trace's, which rises with each answer. */
+#define RISING "v1/!%06u"
+
+static void send_rising(int fd)
+{
+    static unsigned number = 0;
+    char list[256];
+    int len =
+        snprintf(list, sizeof(list),
+                 "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListBucketResult><IsTruncated>"
+                 "true</IsTruncated><Contents><Key>" RISING "</Key></Contents></ListBucketResult>",
+                 ++number);
+
+    (void)send(fd, list, (size_t)len, MSG_NOSIGNAL);
+}
 
 static void answer_all(int listener, const char *const answers[])
 {
@@ -53,7 +68,10 @@ static void answer_all(int listener, const char *const answers[])
             _exit(1);
         if (answers[i] == NULL || answers[i][0] == '\0')
             (void)pause(); /* silent */
-        (void)send(fd, answers[i], strlen(answers[i]), MSG_NOSIGNAL);
+        if (strcmp(answers[i], RISING) == 0)
+            send_rising(fd);
+        else
+            (void)send(fd, answers[i], strlen(answers[i]), MSG_NOSIGNAL);
         while (strcmp(answers[i], SLOW) == 0 && send(fd, "x", 1, MSG_NOSIGNAL) == 1)
             (void)usleep(50000);
         while (strcmp(answers[i], ENDLESS) == 0 &&
@@ -321,6 +339,38 @@ static void hostile_lists_are_refused(void **state)
     }
 }
 
+static int list_below(const char *prefix)
+{
+    const struct pfl_store_listing what = {prefix, ""};
+    struct pfl_store_object objects[4];
+    size_t len;
+
+    return pfl_store_list(store, &what, objects, 4, &len);
+}
+
+/* Its keys rise, so that it is no list that repeats itself. */
+static void a_list_without_end_is_refused(void **state)
+{
+    static const char *const answers[] = {RISING, NULL};
+
+    (void)state;
+    play(answers);
+    assert_int_equal(list_below("v1/"), PFL_EIO);
+    assert_string_equal(pfl_store_get_error(),
+                        "the store's list has too many keys that are no trace's, up to "
+                        "\"v1/!000016\": remove them, or use another prefix");
+}
+
+static void a_list_with_keys_that_nobody_asked_for_is_refused(void **state)
+{
+    static const char *const answers[] = {RISING, NULL};
+
+    (void)state;
+    play(answers);
+    assert_int_equal(list_below("v2/"), PFL_EIO);
+    assert_string_equal(pfl_store_get_error(), "the store's list has keys that nobody asked for");
+}
+
 /* libcurl keeps them all, also those that follow the body. */
 static void fields_without_end_are_refused(void **state)
 {
@@ -527,6 +577,8 @@ int main(void)
         CASE(what_a_server_lost_is_not_stored),
         CASE(a_refused_list_names_the_bucket),
         CASE(hostile_lists_are_refused),
+        CASE(a_list_without_end_is_refused),
+        CASE(a_list_with_keys_that_nobody_asked_for_is_refused),
         CASE(fields_without_end_are_refused),
         cmocka_unit_test(settings_are_judged),
         cmocka_unit_test(keys_are_read_from_a_file),
