@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which data sources of a config a host can record. Happy path: for each data source of the config
- * one walk over the state's data sources; names that are close to a missing one are kept as a
- * suggestion. Failures: none; malformed bytes end the walk. Limits: PFL_REGISTERED_SOURCES_MAX data
- * sources of the config, CANDIDATES_MAX names that are compared with a missing one.
+ * Which data sources of a config a host can record. Happy path: one walk over the state's data
+ * sources, whose names are compared with all of the config; names that are close to a missing one
+ * are kept as a suggestion. Failures: none; malformed bytes end the walk. Limits:
+ * PFL_REGISTERED_SOURCES_MAX data sources of the config, PFL_REGISTERED_SOURCES_OFFERED_MAX of the
+ * state, CANDIDATES_MAX names that are compared with a missing one.
  */
 #include "consumer/host/registered_sources.h"
 
@@ -76,39 +77,55 @@ static void copy_name(struct pfl_span name, char dst[PFL_REGISTERED_SOURCES_NAME
     dst[len] = '\0';
 }
 
-static bool is_offered(struct pfl_span wanted, struct pfl_span state)
+struct match {
+    struct pfl_span wanted[PFL_REGISTERED_SOURCES_MAX];
+    struct pfl_span candidates[CANDIDATES_MAX]; /* the first names of the state */
+    unsigned candidates_len;
+};
+
+static void take_wanted(struct pfl_span trace_config, struct match *m,
+                        struct pfl_registered_sources *o)
+{
+    struct pfl_reader r = pfl_reader_of(trace_config);
+    struct pfl_span source;
+
+    while (o->wanted < PFL_REGISTERED_SOURCES_MAX &&
+           next_of(&r, TRACE_CONFIG__DATA_SOURCES, &source))
+        m->wanted[o->wanted++] =
+            last_of(last_of(source, TRACE_CONFIG__DATA_SOURCE__CONFIG), DATA_SOURCE_CONFIG__NAME);
+}
+
+static void match_names(struct pfl_span state, struct match *m, struct pfl_registered_sources *o)
 {
     struct pfl_reader r = pfl_reader_of(state);
     struct pfl_span source;
 
-    while (next_of(&r, TRACING_SERVICE_STATE__DATA_SOURCES, &source)) {
+    for (unsigned n = 0; n < PFL_REGISTERED_SOURCES_OFFERED_MAX &&
+                         next_of(&r, TRACING_SERVICE_STATE__DATA_SOURCES, &source);
+         n++) {
         struct pfl_span name =
             last_of(last_of(source, TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR),
                     DATA_SOURCE_DESCRIPTOR__NAME);
 
-        if (pfl_span_eq(name, wanted))
-            return true;
+        for (uint32_t i = 0; i < o->wanted; i++)
+            if (pfl_span_eq(name, m->wanted[i]))
+                o->registered |= (uint64_t)1 << i;
+        if (m->candidates_len < CANDIDATES_MAX)
+            m->candidates[m->candidates_len++] = name;
     }
-    return false;
 }
 
 /* The offered name that comes closest to the `n`-th, which is not offered. */
-static void suggest(struct pfl_span wanted, uint32_t n, struct pfl_span state,
-                    struct pfl_registered_sources *o)
+static void suggest(const struct match *m, uint32_t n, struct pfl_registered_sources *o)
 {
-    struct pfl_reader r = pfl_reader_of(state);
     char word[PFL_REGISTERED_SOURCES_NAME_BYTES];
     char candidate[PFL_REGISTERED_SOURCES_NAME_BYTES];
-    struct pfl_span source;
 
-    copy_name(wanted, word);
-    for (unsigned i = 0;
-         i < CANDIDATES_MAX && next_of(&r, TRACING_SERVICE_STATE__DATA_SOURCES, &source); i++) {
+    copy_name(m->wanted[n], word);
+    for (unsigned i = 0; i < m->candidates_len; i++) {
         struct pfl_suggest s;
 
-        copy_name(last_of(last_of(source, TRACING_SERVICE_STATE__DATA_SOURCE__DS_DESCRIPTOR),
-                          DATA_SOURCE_DESCRIPTOR__NAME),
-                  candidate);
+        copy_name(m->candidates[i], candidate);
         pfl_suggest_init(&s, word);
         pfl_suggest_offer(&s, candidate);
         if (pfl_suggest_get(&s) == NULL || s.distance >= o->near_distance)
@@ -149,16 +166,13 @@ void pfl_registered_sources_match(struct pfl_span trace_config, struct pfl_span 
                                   struct pfl_registered_sources *ret_sources)
 {
     struct pfl_registered_sources o = {.is_known = true, .near_distance = UINT_MAX};
+    struct match m = {.candidates_len = 0};
 
-    o.wanted = pfl_registered_sources_count(trace_config);
-    for (uint32_t i = 0; i < o.wanted; i++) {
-        struct pfl_span name = pfl_registered_sources_get_name(trace_config, i);
-
-        if (is_offered(name, state))
-            o.registered |= (uint64_t)1 << i;
-        else
-            suggest(name, i, state, &o);
-    }
+    take_wanted(trace_config, &m, &o);
+    match_names(state, &m, &o);
+    for (uint32_t i = 0; i < o.wanted; i++)
+        if ((o.registered & (uint64_t)1 << i) == 0)
+            suggest(&m, i, &o);
     list_producers(state, &o);
     *ret_sources = o;
 }

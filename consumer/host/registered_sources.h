@@ -6,7 +6,9 @@
 #include "base/bytes.h"
 
 /* data sources of a config that are checked; further ones are not */
-#define PFL_REGISTERED_SOURCES_MAX            64u
+#define PFL_REGISTERED_SOURCES_MAX 64u
+/* of a state that are looked at: as many as a service has */
+#define PFL_REGISTERED_SOURCES_OFFERED_MAX    65536u
 #define PFL_REGISTERED_SOURCES_NAME_BYTES     128u
 #define PFL_REGISTERED_SOURCES_PRODUCERS_MAX  32u
 #define PFL_REGISTERED_SOURCES_PRODUCER_BYTES 121u /* with NUL; as much as base/log quotes */

@@ -178,7 +178,10 @@ static int encode_descriptor(struct pfl_span descriptor, struct pfl_buf *out)
     return rc == 0 ? pfl_buf_append(out, tail, sizeof(tail) - t.left) : rc;
 }
 
-/* Descriptors may have tens of megabytes in all, most of which is not needed here. */
+/*
+ * Descriptors may have tens of megabytes in all, most of which is not needed here. One without a
+ * name cannot be recorded; two bytes on the wire would become eight.
+ */
 static int take_source(struct pfl_span source, struct pfl_buf *out)
 {
     struct pfl_reader r = pfl_reader_of(source);
@@ -198,6 +201,8 @@ static int take_source(struct pfl_span source, struct pfl_buf *out)
                  f.type == PFL_WIRE_VARINT)
             producer = f.value;
     }
+    if (find_bytes(descriptor, DATA_SOURCE_DESCRIPTOR__NAME).len == 0)
+        return 0;
     pfl_buf_init(&kept, descriptor.len + sizeof(bytes));
     rc = encode_descriptor(descriptor, &kept);
     len = pfl_buf_get(&kept).len;

@@ -6,8 +6,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
+
+#include "base/mem.h"
 
 #define ROOM 4096u
 
@@ -121,6 +124,37 @@ static void names_are_found_by_their_place(void **state)
     assert_int_equal(pfl_registered_sources_get_name(span_of(&config), 1000).len, 0);
 }
 
+/* As many as an answer may have, in one walk: with 64 walks it took seconds. */
+static void a_state_of_millions_of_sources_is_cheap(void **state)
+{
+    static const uint8_t source[] = {0x12, 5, 0x0a, 3, 0x0a, 1, 'a'};
+    struct message config = {.len = 0};
+    struct message last = {.len = 0};
+    struct pfl_registered_sources o;
+    size_t len = (16u << 20) / sizeof(source) * sizeof(source);
+    size_t looked_at = PFL_REGISTERED_SOURCES_OFFERED_MAX * sizeof(source);
+    uint8_t *bytes = pfl_mem_alloc(len);
+    clock_t begun;
+
+    (void)state;
+    assert_non_null(bytes);
+    for (unsigned i = 0; i < PFL_REGISTERED_SOURCES_MAX; i++)
+        put_name(&config, 2, 1, i == 63 ? "b" : "com.nothing.of.this.name");
+    put_name(&last, 2, 1, "b");
+    assert_int_equal(last.len, sizeof(source));
+    for (size_t at = 0; at < len; at += sizeof(source))
+        memcpy(bytes + at, source, sizeof(source));
+    memcpy(bytes + looked_at, last.bytes, last.len);
+    begun = clock();
+    pfl_registered_sources_match(span_of(&config), pfl_span_of(bytes, len), &o);
+    assert_int_equal(o.registered, 0);
+    memcpy(bytes + looked_at - last.len, last.bytes, last.len);
+    pfl_registered_sources_match(span_of(&config), pfl_span_of(bytes, len), &o);
+    assert_true(o.registered == (uint64_t)1 << 63);
+    assert_true(clock() - begun < 2 * CLOCKS_PER_SEC);
+    pfl_mem_free(bytes);
+}
+
 static void malformed_bytes_offer_nothing(void **state)
 {
     struct message config = {.len = 0};
@@ -183,6 +217,7 @@ int main(void)
         cmocka_unit_test(another_data_source_of_the_family_is_no_slip),
         cmocka_unit_test(a_name_that_is_too_long_is_not_offered_in_part),
         cmocka_unit_test(names_are_found_by_their_place),
+        cmocka_unit_test(a_state_of_millions_of_sources_is_cheap),
         cmocka_unit_test(malformed_bytes_offer_nothing),
         cmocka_unit_test(a_producers_name_is_whole_or_said_to_be_cut),
     };

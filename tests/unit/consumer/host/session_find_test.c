@@ -163,6 +163,24 @@ static void of_descriptors_the_name_is_taken_and_all_else_as_it_came(void **stat
     pfl_sweep_assert_no_leak();
 }
 
+static void sources_without_a_name_are_left_out(void **state)
+{
+    /* service_state { 2 {} 2 { 1 {} 2: 1 } 2 { 1 { 1: "" } } 2 { 1 { 1: "s" } } } */
+    static const uint8_t response[] = {0x0a, 21, 0x12, 0, 0x12, 4, 0x0a, 0, 0x10, 1, 0x12, 4,
+                                       0x0a, 2,  0x0a, 0, 0x12, 5, 0x0a, 3, 0x0a, 1, 's'};
+    static const uint8_t expected[] = {0x12, 7, 0x0a, 3, 0x0a, 1, 's', 0x10, 0};
+    struct pfl_buf out;
+
+    (void)state;
+    assert_int_equal(response[1], sizeof(response) - 2);
+    pfl_buf_init(&out, 1024);
+    assert_int_equal(pfl_session_take_state(pfl_span_of(response, sizeof(response)), &out), 0);
+    assert_int_equal(out.len, sizeof(expected));
+    assert_memory_equal(pfl_buf_get(&out).data, expected, sizeof(expected));
+    pfl_buf_fini(&out);
+    pfl_sweep_assert_no_leak();
+}
+
 static void take_ftrace(struct pfl_span ftrace_descriptor, struct pfl_buf *out)
 {
     uint8_t descriptor[512];
@@ -265,6 +283,7 @@ int main(void)
         cmocka_unit_test(what_was_left_under_a_key_is_found_by_it),
         cmocka_unit_test(triggers_are_counted_where_the_service_tells_them),
         cmocka_unit_test(of_track_events_the_names_of_categories_are_taken),
+        cmocka_unit_test(sources_without_a_name_are_left_out),
         cmocka_unit_test(of_descriptors_the_name_is_taken_and_all_else_as_it_came),
         cmocka_unit_test(why_there_is_no_print_is_taken_and_nothing_else_of_ftrace),
         cmocka_unit_test(counters_are_reported_with_the_buffers_fill),
