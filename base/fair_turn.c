@@ -3,8 +3,10 @@
  * A user's part of a turn: see fair_turn.h. Happy path: while no user uses up its part, nobody
  * waits. When a part is used up, the user's other ready connections queue, and so do all that get
  * ready before the queue is empty and its last ones are served. A turn costs in proportion to the
- * connections that it serves, not to those that wait. What exceeds a part counts in the next turn,
- * up to half a part, so each turn serves one at least. No failures.
+ * connections that it serves, not to those that wait. What exceeds a part counts in the next turns,
+ * until it is paid, also while the user does nothing. So on average nobody has more than a part,
+ * however long one request takes. While a user owes more than a part, the end of a turn releases
+ * one, which waits again: that keeps the loop turning. No failures.
  */
 #include "base/fair_turn.h"
 
@@ -15,24 +17,25 @@ static struct pfl_fair_turn_conn *conn_of(struct pfl_list *node)
     return PFL_CONTAINER_OF(node, struct pfl_fair_turn_conn, node);
 }
 
-static bool can_forget(const struct pfl_fair_turn *self, const struct pfl_fair_turn_user *u)
-{
-    return !u->is_used || (u->turn != self->turn && pfl_list_is_empty(&u->waiting));
-}
-
 static uint64_t get_part_ns(const struct pfl_fair_turn *self)
 {
     return self->part_ns != 0 ? self->part_ns : PFL_FAIR_TURN_NS;
 }
 
-/* What the user has exceeded its part by, as far as the next turn counts it. */
-static uint64_t get_excess_ns(const struct pfl_fair_turn *self, const struct pfl_fair_turn_user *u)
+/* What the user owes in that turn, a later one than its last: each turn pays a part. */
+static uint64_t get_owed_ns(const struct pfl_fair_turn *self, const struct pfl_fair_turn_user *u,
+                            uint64_t turn)
 {
-    uint64_t part_ns = get_part_ns(self);
+    uint64_t taken_ns = u->taken_ns < PFL_FAIR_TURN_OWED_NS ? u->taken_ns : PFL_FAIR_TURN_OWED_NS;
+    uint64_t parts = taken_ns / get_part_ns(self);
 
-    if (u->taken_ns <= part_ns)
-        return 0;
-    return u->taken_ns - part_ns < part_ns / 2 ? u->taken_ns - part_ns : part_ns / 2;
+    return turn - u->turn <= parts ? taken_ns - (turn - u->turn) * get_part_ns(self) : 0;
+}
+
+static bool can_forget(const struct pfl_fair_turn *self, const struct pfl_fair_turn_user *u)
+{
+    return !u->is_used || (u->turn != self->turn && pfl_list_is_empty(&u->waiting) &&
+                           get_owed_ns(self, u, self->turn) == 0);
 }
 
 static struct pfl_fair_turn_user *find_user(struct pfl_fair_turn *self, uint64_t who)
@@ -62,7 +65,7 @@ static struct pfl_fair_turn_user *find_user_now(struct pfl_fair_turn *self, uint
 
     if (u->turn == self->turn)
         return u;
-    u->taken_ns = u->turn + 1 == self->turn ? get_excess_ns(self, u) : 0;
+    u->taken_ns = get_owed_ns(self, u, self->turn);
     u->served_ns = 0;
     u->served = 0;
     u->turn = self->turn;
@@ -109,13 +112,15 @@ void pfl_fair_turn_charge(struct pfl_fair_turn *self, uint64_t who, uint64_t cos
     find_user_now(self, who)->taken_ns += cost_ns;
 }
 
-/* As many as a part has time for, if they cost as much as those of the last turn. */
+/* As many as a part has time for, if they cost as much as those that were served last. */
 static void release(struct pfl_fair_turn *self, struct pfl_fair_turn_user *u,
                     void (*on_released)(struct pfl_fair_turn_conn *conn))
 {
-    uint64_t cost_ns = u->served != 0 ? u->served_ns / u->served : 0;
-    uint64_t left_ns = get_part_ns(self) - get_excess_ns(self, u);
+    uint64_t owed_ns = get_owed_ns(self, u, self->turn + 1);
+    uint64_t left_ns = owed_ns < get_part_ns(self) ? get_part_ns(self) - owed_ns : 0;
 
+    if (u->served != 0)
+        u->cost_ns = u->served_ns / u->served;
     u->released = 0;
     while (u->released < PFL_FAIR_TURN_RELEASE && !pfl_list_is_empty(&u->waiting)) {
         struct pfl_fair_turn_conn *conn = conn_of(u->waiting.next);
@@ -125,9 +130,9 @@ static void release(struct pfl_fair_turn *self, struct pfl_fair_turn_user *u,
         conn->state = PFL_FAIR_TURN_RELEASED;
         if (on_released != NULL)
             on_released(conn);
-        if (left_ns <= cost_ns)
+        if (left_ns <= u->cost_ns)
             return;
-        left_ns -= cost_ns;
+        left_ns -= u->cost_ns;
     }
 }
 

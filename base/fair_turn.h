@@ -13,8 +13,9 @@
 #include "base/list.h"
 
 #define PFL_FAIR_TURN_NS      100000u
-#define PFL_FAIR_TURN_USERS   64u /* counted separately; further users share an entry */
-#define PFL_FAIR_TURN_RELEASE 64u /* connections of a user at most, at the end of a turn */
+#define PFL_FAIR_TURN_USERS   64u         /* counted separately; further users share an entry */
+#define PFL_FAIR_TURN_RELEASE 64u         /* connections of a user at most, at the end of a turn */
+#define PFL_FAIR_TURN_OWED_NS 1000000000u /* what exceeds it is forgotten */
 
 enum pfl_fair_turn_state {
     PFL_FAIR_TURN_IDLE,
@@ -33,9 +34,10 @@ struct pfl_fair_turn_user {
     struct pfl_list waiting; /* pfl_fair_turn_conn; borrowed */
     uint64_t who;            /* as in base/shares.h */
     uint64_t turn;           /* the last turn in which one of its connections was ready */
-    uint64_t taken_ns;       /* in that turn, with the excess of the turn before */
+    uint64_t taken_ns;       /* in that turn, with what was owed from those before */
     uint64_t served_ns;      /* the part of it that its connections took when they were served */
     unsigned served;         /* connections, in that turn */
+    uint64_t cost_ns;        /* of one connection, in the last turn that served some */
     unsigned released;       /* for this turn, and not served yet */
     bool is_used;
 };

@@ -115,7 +115,7 @@ static void what_else_is_charged_is_missing_in_the_turn(void **state)
     }
 }
 
-/* As after a turn's reads: the excess is the next turn's, up to half a part, and no later one's. */
+/* As after a turn's reads. Each turn pays a part of it, whether the user asks or not. */
 static void what_is_charged_after_the_turn_is_used_up_counts_in_the_next(void **state)
 {
     (void)state;
@@ -124,12 +124,69 @@ static void what_is_charged_after_the_turn_is_used_up_counts_in_the_next(void **
     end_turn();
     assert_int_equal(take_turn(HOG, COST_NS), 8);
     pfl_fair_turn_charge(&turns, HOG, 100ull * COST_NS);
-    end_turn();
-    assert_int_equal(take_turn(HOG, COST_NS), 5);
-    pfl_fair_turn_charge(&turns, HOG, 100ull * COST_NS);
-    end_turn();
+    for (unsigned i = 0; i < 10; i++) {
+        end_turn();
+        assert_int_equal(take_turn(HOG, COST_NS), 0);
+    }
     end_turn();
     assert_int_equal(take_turn(HOG, COST_NS), 10);
+    pfl_fair_turn_charge(&turns, HOG, 100ull * COST_NS);
+    for (unsigned i = 0; i < 10; i++)
+        end_turn();
+    assert_int_equal(take_turn(HOG, COST_NS), 0);
+    end_turn();
+    assert_int_equal(take_turn(HOG, COST_NS), 10);
+}
+
+static void a_user_owes_a_second_at_most(void **state)
+{
+    struct pfl_fair_turn_conn conn = {0};
+
+    (void)state;
+    pfl_fair_turn_charge(&turns, HOG, 60 * PFL_FAIR_TURN_OWED_NS);
+    for (unsigned i = 0; i < PFL_FAIR_TURN_OWED_NS / PFL_FAIR_TURN_NS; i++) {
+        end_turn();
+        if (i % 100 == 0)
+            assert_false(pfl_fair_turn_may(&turns, HOG, &conn));
+    }
+    assert_true(pfl_fair_turn_may(&turns, HOG, &conn));
+}
+
+/* One request takes half a second, again and again: the other has as much of the loop. */
+static void who_takes_long_has_no_more_than_who_takes_a_part_each_turn(void **state)
+{
+    struct pfl_fair_turn_conn hogs = {0};
+    struct pfl_fair_turn_conn others = {0};
+    uint64_t hog_ns = 0;
+    uint64_t other_ns = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 100000; i++) {
+        if (pfl_fair_turn_may(&turns, HOG, &hogs)) {
+            pfl_fair_turn_take(&turns, HOG, PFL_FAIR_TURN_OWED_NS / 2);
+            hog_ns += PFL_FAIR_TURN_OWED_NS / 2;
+        }
+        if (pfl_fair_turn_may(&turns, OTHER, &others)) {
+            pfl_fair_turn_take(&turns, OTHER, PFL_FAIR_TURN_NS);
+            other_ns += PFL_FAIR_TURN_NS;
+        }
+        pfl_fair_turn_end(&turns, NULL);
+    }
+    assert_int_equal(hog_ns, other_ns);
+}
+
+static void who_owes_is_not_forgotten(void **state)
+{
+    struct pfl_fair_turn_conn others[2 * PFL_FAIR_TURN_USERS] = {0};
+    struct pfl_fair_turn_conn conn = {0};
+
+    (void)state;
+    pfl_fair_turn_charge(&turns, HOG, PFL_FAIR_TURN_OWED_NS);
+    for (uint64_t i = 0; i < 2 * PFL_FAIR_TURN_USERS; i++) {
+        end_turn();
+        assert_true(pfl_fair_turn_may(&turns, 100 + i, &others[i]));
+    }
+    assert_false(pfl_fair_turn_may(&turns, HOG, &conn));
 }
 
 /* What is charged does not make its connections look costly. */
@@ -172,9 +229,11 @@ static void a_turn_polls_only_those_that_it_has_time_for(void **state)
 static void one_is_released_however_long_the_last_ones_took(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 2 * PRODUCERS; i++) {
-        assert_int_equal(take_turn(HOG, 5ull * PFL_FAIR_TURN_NS), 1);
+    for (unsigned i = 0; i < 2 * 5 * PRODUCERS; i++) {
+        assert_int_equal(take_turn(HOG, 5ull * PFL_FAIR_TURN_NS), i % 5 == 0);
+        polled = 0;
         end_turn();
+        assert_int_equal(polled, 1); /* it keeps the loop turning */
     }
     for (size_t i = 0; i < PRODUCERS; i++)
         assert_int_equal(served[i], 2);
@@ -183,7 +242,7 @@ static void one_is_released_however_long_the_last_ones_took(void **state)
 static void cheap_ones_are_released_in_bounded_numbers(void **state)
 {
     (void)state;
-    assert_int_equal(take_turn(HOG, 2ull * PFL_FAIR_TURN_NS), 1);
+    assert_int_equal(take_turn(HOG, PFL_FAIR_TURN_NS), 1);
     end_turn();
     assert_int_equal(polled, 2);
     for (size_t i = 0; i < PRODUCERS; i++) /* what is released costs nothing from here on */
@@ -331,6 +390,9 @@ int main(void)
         TEST(what_exceeds_a_part_is_missing_in_the_next),
         TEST(what_else_is_charged_is_missing_in_the_turn),
         TEST(what_is_charged_after_the_turn_is_used_up_counts_in_the_next),
+        TEST(a_user_owes_a_second_at_most),
+        TEST(who_takes_long_has_no_more_than_who_takes_a_part_each_turn),
+        TEST(who_owes_is_not_forgotten),
         TEST(as_many_are_released_as_what_is_left_has_time_for),
         TEST(each_is_served_before_any_is_served_again),
         TEST(a_turn_polls_only_those_that_it_has_time_for),
