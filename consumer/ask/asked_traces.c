@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "base/ulid.h"
 
-static int add(struct pfl_asked_traces *s, const char *name, const char *host,
-               const Perfleet__Segment *segment)
+static int append(struct pfl_asked_traces *s, const char *name, const char *host,
+                  const Perfleet__Segment *segment)
 {
     struct pfl_asked_trace *t;
 
@@ -39,25 +39,47 @@ static int add(struct pfl_asked_traces *s, const char *name, const char *host,
 
 int pfl_asked_traces_add_file(struct pfl_asked_traces *self, const char *path)
 {
-    return add(self, path, "", NULL);
+    return append(self, path, "", NULL);
+}
+
+int pfl_asked_traces_add(struct pfl_asked_traces *self, const Perfleet__StoredTrace *trace)
+{
+    const Perfleet__Segment *segment = trace->segment;
+
+    if (segment == NULL || trace->id == NULL || !pfl_ulid_is_valid(trace->id))
+        return PFL_EAGAIN;
+    if (segment->gap != NULL) {
+        self->missing++;
+        return PFL_EAGAIN;
+    }
+    return append(self, trace->id, segment->host != NULL ? segment->host : "", segment);
 }
 
 int pfl_asked_traces_take(struct pfl_asked_traces *self, const Perfleet__CollectorReply *reply)
 {
     int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < reply->n_trace; i++) {
-        const Perfleet__StoredTrace *trace = reply->trace[i];
+    for (size_t i = 0; (rc == 0 || rc == PFL_EAGAIN) && i < reply->n_trace; i++)
+        rc = pfl_asked_traces_add(self, reply->trace[i]);
+    return rc == PFL_EAGAIN ? 0 : rc;
+}
 
-        if (trace->segment == NULL || trace->id == NULL || !pfl_ulid_is_valid(trace->id))
-            continue;
-        if (trace->segment->gap != NULL)
-            self->missing++;
-        else
-            rc = add(self, trace->id, trace->segment->host != NULL ? trace->segment->host : "",
-                     trace->segment);
+int pfl_asked_traces_move(struct pfl_asked_traces *self, const uint32_t *numbers, size_t len,
+                          struct pfl_asked_traces *ret_traces)
+{
+    struct pfl_asked_traces moved = {.len = len, .room = len, .missing = self->missing};
+
+    if (len != 0) {
+        moved.all = pfl_mem_zalloc(len * sizeof(moved.all[0]));
+        if (moved.all == NULL)
+            return PFL_ENOMEM;
     }
-    return rc;
+    for (size_t i = 0; i < len; i++) {
+        moved.all[i] = self->all[numbers[i]];
+        self->all[numbers[i]] = (struct pfl_asked_trace){.name = NULL};
+    }
+    *ret_traces = moved;
+    return 0;
 }
 
 void pfl_asked_traces_fini(struct pfl_asked_traces *self)

@@ -27,9 +27,17 @@ struct pfl_asked_traces {        /* all zero: empty */
 
 /* PFL_ENOMEM; PFL_ELIMIT: PFL_ASKED_TRACES_MAX. */
 PFL_MUST_USE int pfl_asked_traces_add_file(struct pfl_asked_traces *self, const char *path);
-/* Those of a collector's reply to a list; gaps are counted: there is nothing to ask. Likewise. */
+/* A trace of a collector's list, whose number is self->len - 1 then. PFL_EAGAIN: it is none that
+ * can be asked; gaps are counted: there is nothing to ask. Else likewise. */
+PFL_MUST_USE int pfl_asked_traces_add(struct pfl_asked_traces *self,
+                                      const Perfleet__StoredTrace *trace);
+/* All of a reply. */
 PFL_MUST_USE int pfl_asked_traces_take(struct pfl_asked_traces *self,
                                        const Perfleet__CollectorReply *reply);
+/* Moves those of these numbers, each once, in this order to *ret_traces; of them `self` has empty
+ * places then. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_asked_traces_move(struct pfl_asked_traces *self, const uint32_t *numbers,
+                                       size_t len, struct pfl_asked_traces *ret_traces);
 void pfl_asked_traces_fini(struct pfl_asked_traces *self);
 
 #endif

@@ -123,11 +123,12 @@ static int on_columns(void *user, const struct pfl_span *names, size_t len)
     return a->conf.on_columns(a->conf.user, names, len);
 }
 
-static int on_row(void *user, const struct pfl_answer_row *row, size_t cells_len)
+static int on_row(void *user, const struct pfl_asked_trace *trace, const struct pfl_answer_row *row,
+                  size_t cells_len)
 {
     struct pfl_asking *a = user;
 
-    return a->conf.on_row(a->conf.user, row, cells_len);
+    return a->conf.on_row(a->conf.user, trace, row, cells_len);
 }
 
 static void on_rows_end(void *user)

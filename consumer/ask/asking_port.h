@@ -26,7 +26,8 @@ struct pfl_asking_conf { /* all pointers are borrowed until on_over */
     /* PFL_ESTATE: other columns than those of the first trace; another error passes the trace
      * over. */
     int (*on_columns)(void *user, const struct pfl_span *names, size_t len);
-    int (*on_row)(void *user, const struct pfl_answer_row *row, size_t cells_len);
+    int (*on_row)(void *user, const struct pfl_asked_trace *trace, const struct pfl_answer_row *row,
+                  size_t cells_len);
     /* The rows of one read were given. True: there is no room for more until pfl_asking_resume. */
     bool (*on_rows_end)(void *user);
     /* A trace's end: it is answered, or passed over. */

@@ -87,7 +87,7 @@ static int on_row(void *user, const struct pfl_cell *cells, size_t len)
         return PFL_EFULL;
     j->answer_rows_left -= j->row_bytes;
     j->rows++;
-    return j->conf->on_row(j->conf->user, &row, len);
+    return j->conf->on_row(j->conf->user, j->trace, &row, len);
 }
 
 static void on_about(void *user, const struct pfl_cell cells[PFL_TRACE_QUESTION_ABOUT])

@@ -50,7 +50,8 @@ struct pfl_trace_job_conf { /* of all jobs; all pointers are borrowed */
                               size_t len);
     /* PFL_ESTATE: other columns than those of the first trace; another error ends the job. */
     int (*on_columns)(void *user, const struct pfl_span *names, size_t len);
-    int (*on_row)(void *user, const struct pfl_answer_row *row, size_t cells_len);
+    int (*on_row)(void *user, const struct pfl_asked_trace *trace, const struct pfl_answer_row *row,
+                  size_t cells_len);
     void (*on_rows_end)(void *user); /* of one read: push them on */
     /* Its process has ended: leave. `words`: of its fault, not quoted; borrowed. */
     void (*on_over)(void *user, struct pfl_trace_job *job, const char *words);

@@ -350,6 +350,8 @@ static const char **text_of(struct pfl_args *args, int option)
         return &args->proxy.user;
     case OPT_ORIGIN:
         return &args->proxy.origin;
+    case OPT_BIGTRACE_ORIGIN:
+        return &args->bigtrace_origin;
     default:
         return text_of_traces(args, option);
     }

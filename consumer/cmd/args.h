@@ -119,6 +119,7 @@ struct pfl_args {
     uint16_t page_port;
     bool is_ui;
     struct pfl_proxy_args proxy;
+    const char *bigtrace_origin; /* of ui; NULL: not given */
     struct pfl_open_args open;
     struct pfl_live_args live;
     bool has_trace; /* the output is whole: set by the command that wrote it */

@@ -81,10 +81,12 @@ static int on_columns(void *user, const struct pfl_span *names, size_t len)
     return pfl_ask_output_take_columns(&a->output, names, len);
 }
 
-static int on_row(void *user, const struct pfl_answer_row *row, size_t cells_len)
+static int on_row(void *user, const struct pfl_asked_trace *trace, const struct pfl_answer_row *row,
+                  size_t cells_len)
 {
     struct ask *a = user;
 
+    (void)trace;
     return pfl_ask_output_add_row(&a->output, row, cells_len);
 }
 
@@ -278,14 +280,14 @@ static int open_asking(struct ask *a)
     const struct pfl_asking_conf conf = {.question = {.text = plan->question,
                                                       .is_summary = plan->is_summary,
                                                       .is_binary = plan->is_binary,
-                                                      .program = plan->program,
-                                                      .self = plan->self,
+                                                      .program = plan->program.path,
+                                                      .self = plan->program.self,
                                                       .sandbox = plan->args->ask.sandbox,
-                                                      .max_mib = plan->max_mib,
-                                                      .max_time_ms = plan->max_time_ms},
+                                                      .max_mib = plan->program.max_mib,
+                                                      .max_time_ms = plan->program.max_time_ms},
                                          .traces = &a->source.traces,
                                          .is_files = a->source.is_files,
-                                         .jobs = plan->jobs,
+                                         .jobs = plan->program.jobs,
                                          .loop = a->loop,
                                          .request_piece = request_piece,
                                          .on_columns = on_columns,

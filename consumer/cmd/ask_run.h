@@ -3,23 +3,17 @@
 #ifndef PFL_CONSUMER_ASK_RUN_H
 #define PFL_CONSUMER_ASK_RUN_H
 
-#include <limits.h>
-
 #include "consumer/ask/answer_format.h"
-#include "consumer/cmd/args.h"
+#include "consumer/cmd/ask_program.h"
 
 struct pfl_ask_plan {
     struct pfl_args *args;
     struct pfl_span question; /* SQL or a summary's spec; borrowed, as all here */
     bool is_summary;
-    bool is_binary;         /* the spec */
-    char program[PATH_MAX]; /* absolute */
-    char self[PATH_MAX];    /* perfleet's own program */
+    bool is_binary; /* the spec */
+    struct pfl_ask_program program;
     enum pfl_answer_form form;
     bool is_sqlite;
-    uint32_t jobs;
-    uint32_t max_mib;
-    uint32_t max_time_ms;
 };
 
 /* The exit code: errors are reported on stderr. */

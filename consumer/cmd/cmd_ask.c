@@ -1,78 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `perfleet ask`: what is asked, by which program, in which form; the rest is in ask_run.h. Happy
+ * `perfleet ask`: what is asked, in which form; the rest is in ask_program.h and ask_run.h. Happy
  * path: one of -q, -f, --ready and --summary gives the question, the program is found, the run
  * begins. Failures: contradictions, no question, no program; each with its remedy. Limits:
  * QUESTION_MAX_BYTES.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/log.h"
-#include "base/sandbox/guest.h"
 #include "consumer/ask/ready_question.h"
+#include "consumer/cmd/ask_program.h"
 #include "consumer/cmd/ask_run.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/report/summary.h"
 #include "consumer/text.h"
 
 #define QUESTION_MAX_BYTES (1u << 20)
-#define PROGRAM            "trace_processor_shell"
-#define DEFAULT_MIB        2048u
-#define DEFAULT_TIME_MS    120000u
-#define DEFAULT_JOBS_MAX   4
-
-/* ---- the program ---- */
-
-static bool is_program(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
-
-static bool find_in_path(const char *name, char ret_path[PATH_MAX])
-{
-    const char *at = getenv("PATH");
-
-    while (at != NULL && *at != '\0') {
-        size_t len = strcspn(at, ":");
-        int n = snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)len, at, name);
-
-        if (len != 0 && n < PATH_MAX && is_program(ret_path))
-            return true;
-        at += at[len] == ':' ? len + 1 : len;
-    }
-    return false;
-}
-
-static bool find_program(const char *given, char ret_path[PATH_MAX])
-{
-    const char *variable = getenv("TRACE_PROCESSOR");
-    const char *name = given != NULL                             ? given
-                       : variable != NULL && variable[0] != '\0' ? variable
-                                                                 : PROGRAM;
-    char found[PATH_MAX];
-
-    if (strchr(name, '/') == NULL
-            ? find_in_path(name, found)
-            : snprintf(found, sizeof(found), "%s", name) < PATH_MAX && is_program(found))
-        return realpath(found, ret_path) != NULL;
-    if (name == given || name == variable)
-        pfl_cmd_error("%s %s: there is no such program",
-                      name == given ? "--trace-processor" : "TRACE_PROCESSOR",
-                      pfl_log_quote_str(name));
-    else
-        pfl_cmd_error("there is no " PROGRAM " in PATH: it comes with Perfetto's releases; name it "
-                      "with --trace-processor PROGRAM or TRACE_PROCESSOR");
-    return false;
-}
 
 /* ---- the question ---- */
 
@@ -170,41 +116,17 @@ static bool choose_form(const struct pfl_args *args, struct pfl_ask_plan *plan)
     return true;
 }
 
-static uint32_t default_jobs(void)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
-    return cpus < 1 ? 1 : cpus > DEFAULT_JOBS_MAX ? DEFAULT_JOBS_MAX : (uint32_t)cpus;
-}
-
-static bool check_sandbox(enum pfl_sandbox_mode mode)
-{
-    const char *missing = mode != PFL_SANDBOX_OFF ? pfl_guest_find_missing() : NULL;
-
-    if (missing == NULL)
-        return true;
-    if (mode == PFL_SANDBOX_REQUIRE)
-        pfl_cmd_error("--sandbox require: this kernel has no %s", missing);
-    else
-        pfl_cmd_error("this kernel has no %s: the Trace Processor is confined without", missing);
-    return mode != PFL_SANDBOX_REQUIRE;
-}
-
 static int run(struct pfl_args *args, struct pfl_ask_plan *plan)
 {
-    size_t size = sizeof(plan->self);
-
     if (!choose_form(args, plan))
         return PFL_EXIT_USAGE;
-    if (!find_program(args->ask.program, plan->program) || !check_sandbox(args->ask.sandbox))
-        return PFL_EXIT_NOTHING;
-    if (uv_exepath(plan->self, &size) != 0) {
-        pfl_cmd_error("perfleet does not find its own program: /proc is not there");
+    if (!pfl_ask_program_find(&args->ask, &plan->program)) {
+        pfl_cmd_error("%s", plan->program.why);
         return PFL_EXIT_NOTHING;
     }
-    plan->jobs = args->ask.jobs != 0 ? args->ask.jobs : default_jobs();
-    plan->max_mib = args->ask.max_mib != 0 ? args->ask.max_mib : DEFAULT_MIB;
-    plan->max_time_ms = args->ask.max_time_ms != 0 ? args->ask.max_time_ms : DEFAULT_TIME_MS;
+    if (plan->program.missing != NULL)
+        pfl_cmd_error("this kernel has no %s: the Trace Processor is confined without",
+                      plan->program.missing);
     return pfl_ask_run(plan);
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/service_user.h"
+#include "consumer/cmd/ask_program.h"
 #include "consumer/cmd/cmd.h"
 #include "consumer/cmd/open_trace.h"
 #include "consumer/open/hand_over.h"
@@ -253,7 +254,39 @@ static const char *get_own_name(const struct pfl_targets *t, struct pfl_identity
                : NULL;
 }
 
-static int serve(struct pfl_args *args)
+/* ---- questions to traces, for the BigTrace page ---- */
+
+/* Without a Trace Processor the pages work, and that page gets the reason. False: the one that was
+ * named is not there. */
+static bool find_processor(const struct pfl_args *args, struct pfl_ask_program *ret_program)
+{
+    if (pfl_ask_program_find(&args->ask, ret_program) || args->ask.program == NULL)
+        return true;
+    pfl_cmd_error("%s", ret_program->why);
+    return false;
+}
+
+static struct pfl_web_ask write_ask(const struct pfl_args *args, const struct pfl_ask_program *p)
+{
+    return (struct pfl_web_ask){.program = p->why[0] == '\0' ? p->path : NULL,
+                                .why = p->why,
+                                .self = p->self,
+                                .sandbox = args->ask.sandbox,
+                                .jobs = p->jobs,
+                                .max_mib = p->max_mib,
+                                .max_time_ms = p->max_time_ms};
+}
+
+static void say_cannot_listen(const struct pfl_args *args)
+{
+    if (args->proxy.socket != NULL)
+        pfl_cmd_error("cannot listen on %s: is its folder there, and yours?", args->proxy.socket);
+    else
+        pfl_cmd_error("cannot listen on 127.0.0.1:%u; --port gives another port, 0 any",
+                      args->page_port);
+}
+
+static int serve(struct pfl_args *args, const struct pfl_ask_program *program)
 {
     struct pfl_targets *t = &args->targets;
     struct pfl_command_line options;
@@ -277,6 +310,8 @@ static int serve(struct pfl_args *args)
         .ui = {.dir = args->open.ui_dir,
                .url = args->open.ui_url != NULL ? args->open.ui_url : PFL_HAND_OVER_UI,
                .port = choose_ui_port(args)},
+        .ask = write_ask(args, program),
+        .bigtrace_origin = args->bigtrace_origin,
         .port = args->page_port,
         .socket = args->proxy.socket,
         .proxy_uid = args->proxy.uid,
@@ -292,12 +327,7 @@ static int serve(struct pfl_args *args)
     pfl_targets_fill_conn(t, &conf.conn);
     t->inventory = NULL;
     if (pfl_web_open(&conf, &page.web) != 0) {
-        if (args->proxy.socket != NULL)
-            pfl_cmd_error("cannot listen on %s: is its folder there, and yours?",
-                          args->proxy.socket);
-        else
-            pfl_cmd_error("cannot listen on 127.0.0.1:%u; --port gives another port, 0 any",
-                          args->page_port);
+        say_cannot_listen(args);
         return PFL_EXIT_NOTHING;
     }
     page.open = 1;
@@ -315,10 +345,21 @@ static int serve(struct pfl_args *args)
     return PFL_EXIT_OK;
 }
 
+static const char *check_page(struct pfl_args *args)
+{
+    const char *origin = args->bigtrace_origin;
+
+    if (origin != NULL && !pfl_web_access_is_origin(origin))
+        return "--bigtrace-origin is an origin, http://HOST[:PORT] or https://HOST[:PORT], in "
+               "lower case and without a path";
+    return check_proxy(&args->proxy, args->page_port);
+}
+
 int pfl_cmd_ui(struct pfl_args *args)
 {
     struct pfl_targets *t = &args->targets;
-    const char *why = check_proxy(&args->proxy, args->page_port);
+    const char *why = check_page(args);
+    struct pfl_ask_program program;
     uv_loop_t loop;
     int code;
 
@@ -326,7 +367,8 @@ int pfl_cmd_ui(struct pfl_args *args)
         pfl_cmd_error("%s", why);
         return PFL_EXIT_USAGE;
     }
-
+    if (!find_processor(args, &program))
+        return PFL_EXIT_NOTHING;
     if (args->collector != NULL && t->relay == NULL) {
         pfl_cmd_error("--collector %s: collectors are reached through a relay: give --relay",
                       args->collector);
@@ -340,7 +382,7 @@ int pfl_cmd_ui(struct pfl_args *args)
     code = pfl_targets_open(t, &loop);
     if (code != PFL_EXIT_OK)
         return code;
-    code = t->relay == NULL || pfl_targets_check_names(t) ? serve(args) : PFL_EXIT_USAGE;
+    code = t->relay == NULL || pfl_targets_check_names(t) ? serve(args, &program) : PFL_EXIT_USAGE;
     pfl_targets_close(t);
     return code;
 }

@@ -58,6 +58,7 @@ enum pfl_option {
     OPT_REASON,
     OPT_KEEP_FOR,
     OPT_PORT,
+    OPT_BIGTRACE_ORIGIN,
     OPT_BEHIND_PROXY,
     OPT_PROXY_USER,
     OPT_ORIGIN,

@@ -226,6 +226,11 @@ void pfl_http_exchange_answer(struct pfl_http_exchange *self, const struct pfl_h
         pfl_stream_close(self->stream);
 }
 
+bool pfl_http_exchange_has_left(const struct pfl_http_exchange *self)
+{
+    return self->stream == NULL || self->has_peer_ended;
+}
+
 int pfl_http_exchange_begin(struct pfl_http_exchange *self, const struct pfl_http_answer *answer,
                             int64_t length, const struct pfl_http_body_ops *ops, void *user)
 {

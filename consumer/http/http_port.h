@@ -60,6 +60,9 @@ struct pfl_http_answer {
 /* Answers; at most PFL_HTTP_ANSWER_MAX_BYTES. The exchange is not the handler's any more. */
 void pfl_http_exchange_answer(struct pfl_http_exchange *self, const struct pfl_http_answer *answer);
 
+/* The browser does not wait for the answer any more. */
+bool pfl_http_exchange_has_left(const struct pfl_http_exchange *self);
+
 struct pfl_http_body_ops {
     void (*on_writable)(void *user); /* the queue is low again after PFL_ELIMIT */
     /* Last callback. `is_whole`: all was sent, and the browser closed its end in order after it. */

@@ -97,7 +97,7 @@ static bool is_value(const char *text, size_t len)
 
 static unsigned judge_method(const char *method)
 {
-    static const char *const known[] = {"GET", "HEAD", "POST", "OPTIONS"};
+    static const char *const known[] = {"GET", "HEAD", "POST", "OPTIONS", "DELETE"};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(method, known[i]) == 0)

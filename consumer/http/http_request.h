@@ -13,7 +13,7 @@
 
 /* Strings are NUL-terminated and borrowed from the bytes that were parsed. */
 struct pfl_http_request {
-    const char *method; /* GET, HEAD, POST, OPTIONS: other words are refused */
+    const char *method; /* GET, HEAD, POST, OPTIONS, DELETE: other words are refused */
     const char *path;   /* begins with a slash; not decoded */
     const char *query;  /* after the question mark; "" without one */
     const char *host;

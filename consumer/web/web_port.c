@@ -5,9 +5,10 @@
  *     request --access--> route (web_routes.h) --> its page's handler, a visit (web_visit.h)
  *
  * Happy path: access (web_access.h) is judged first, always, and for a change its form's token; the
- * table names the page. Failures: a page that says why there is none. Ownership: the port owns the
- * HTTP port, the host rows, and the lists of visits and parts, which end before it does. Limits:
- * those of the header, and of http_port.h.
+ * table names the page. What is below /bigtrace is for Perfetto's BigTrace page, with an access of
+ * its own (bigtrace_visit.h). Failures: a page that says why there is none. Ownership: the port
+ * owns the HTTP port, the host rows, and the lists of visits and parts, which end before it does.
+ * Limits: those of the header, and of http_port.h.
  */
 #include "consumer/web/web_port.h"
 
@@ -17,6 +18,7 @@
 
 #include "base/mem.h"
 #include "consumer/web/assets.h"
+#include "consumer/web/bigtrace/bigtrace_visit.h"
 #include "consumer/web/fleet/fleet_visit.h"
 #include "consumer/web/frame/web_answer.h"
 #include "consumer/web/frame/web_impl.h"
@@ -90,10 +92,9 @@ static void route(struct pfl_web *w, struct pfl_http_exchange *x,
         pfl_web_refuse(w, x, 404, "There is no such page.");
 }
 
-static void on_request(void *user, struct pfl_http_exchange *exchange,
+static void serve_page(struct pfl_web *w, struct pfl_http_exchange *exchange,
                        const struct pfl_http_request *request)
 {
-    struct pfl_web *w = user;
     struct pfl_form query = {.len = 0};
     struct pfl_form body = {.len = 0};
     const struct pfl_web_request parsed = {request, &query, &body};
@@ -103,9 +104,7 @@ static void on_request(void *user, struct pfl_http_exchange *exchange,
 
     if (rc == 0)
         rc = pfl_form_parse(request->body, &body);
-    if (w->is_closing)
-        status = 503;
-    else if (rc == 0)
+    if (rc == 0)
         status = pfl_web_access_judge(&w->access, request, &query,
                                       request->body.len != 0 ? &body : NULL, &why);
     if (status == 200)
@@ -116,6 +115,19 @@ static void on_request(void *user, struct pfl_http_exchange *exchange,
         pfl_web_refuse(w, exchange, status, why);
     pfl_form_fini(&body);
     pfl_form_fini(&query);
+}
+
+static void on_request(void *user, struct pfl_http_exchange *exchange,
+                       const struct pfl_http_request *request)
+{
+    struct pfl_web *w = user;
+
+    if (w->is_closing)
+        pfl_web_refuse(w, exchange, 503, "perfleet ui ends.");
+    else if (strncmp(request->path, PFL_BIGTRACE_PATH, sizeof(PFL_BIGTRACE_PATH) - 1) == 0)
+        pfl_bigtrace_visit_open(w, exchange, request);
+    else
+        serve_page(w, exchange, request);
 }
 
 /* ---- opening and closing ---- */
@@ -161,6 +173,8 @@ static int open_http(struct pfl_web *w)
         pfl_web_access_init_proxy(&w->access, w->conf.origin, random);
     else if (rc == 0)
         pfl_web_access_init(&w->access, pfl_http_port_get_number(w->http), random);
+    if (rc == 0 && w->conf.bigtrace_origin != NULL)
+        pfl_web_access_set_guest(&w->access, w->conf.bigtrace_origin);
     return rc;
 }
 

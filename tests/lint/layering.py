@@ -66,7 +66,7 @@ FLOORS = {
     "agent/probes": ("procfs", "tracefs", "kernel_events", "ftrace", ""),
     "collector": ("describe", "store", "index", "engines", "relay", "retain", "order", "pull", "serve", ""),
     "consumer": ("", "clock", "config", "merge", "collector", "ask", "host", "report", "recording", "proxy", "ui", "http", "open",
-                 "web/html", "web/frame", "web/traces", "web/hosts", "web/record", "web/running", "web/fleet", "web", "cmd"),
+                 "web/html", "web/frame", "web/traces", "web/bigtrace", "web/hosts", "web/record", "web/running", "web/fleet", "web", "cmd"),
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel", "order"),
     "relay": ("policy", "hub", "direct", "accept", ""),

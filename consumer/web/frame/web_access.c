@@ -7,6 +7,8 @@
  * A POST needs the Origin, and the token that our forms have. The link's token is good for one
  * request, which gets the cookie; with the cookie, the used link leads to the pages again. Behind a
  * proxy the Host and the Origin are the proxy's, and all whom it lets through have access.
+ * Data is for one further origin, too, if there is one, by CORS. A change of data has no form's
+ * token: what it has, no page of a third origin can send.
  * Failures: a status. Secrets are compared in a time that does not depend on them.
  */
 #include "consumer/web/frame/web_access.h"
@@ -172,7 +174,7 @@ unsigned pfl_web_access_judge(struct pfl_web_access *self, const struct pfl_http
         *ret_why = "This origin has no access.";
         return 403;
     }
-    if (strcmp(request->method, "OPTIONS") == 0) {
+    if (strcmp(request->method, "OPTIONS") == 0 || strcmp(request->method, "DELETE") == 0) {
         *ret_why = "There are GET, HEAD and POST.";
         return 405;
     }
@@ -188,4 +190,71 @@ unsigned pfl_web_access_judge(struct pfl_web_access *self, const struct pfl_http
         return 403;
     }
     return is_post ? judge_change(self, request, body, ret_why) : 200;
+}
+
+/* ---- data ---- */
+
+void pfl_web_access_set_guest(struct pfl_web_access *self, const char *origin)
+{
+    (void)snprintf(self->guest, sizeof(self->guest), "%s", origin);
+}
+
+/* Not of a page of a third origin. */
+static const char *judge_origin(const struct pfl_web_access *a, const struct pfl_http_request *r,
+                                bool is_guest)
+{
+    if (!is_ours(a, r->host))
+        return a->origin[0] != '\0' ? "The page's name is not that of --origin."
+                                    : "The page's name is not this machine's.";
+    if (r->origin != NULL && !is_guest && !is_same_origin(a, r->origin, r->host))
+        return "This origin has no access: see --bigtrace-origin.";
+    if (!is_guest && r->fetch_site != NULL && strcmp(r->fetch_site, "same-origin") != 0 &&
+        strcmp(r->fetch_site, "none") != 0)
+        return "This origin has no access: see --bigtrace-origin.";
+    return NULL;
+}
+
+static bool is_json(const char *type)
+{
+    static const char json[] = "application/json";
+    size_t len = sizeof(json) - 1;
+
+    return type != NULL && strncmp(type, json, len) == 0 && (type[len] == '\0' || type[len] == ';');
+}
+
+static unsigned judge_method(const struct pfl_http_request *r, const char **ret_why)
+{
+    bool is_post = strcmp(r->method, "POST") == 0;
+
+    if ((is_post || strcmp(r->method, "DELETE") == 0) && r->origin == NULL) {
+        *ret_why = "A change must come from a page of this origin.";
+        return 403;
+    }
+    if (is_post && !is_json(r->content_type)) {
+        *ret_why = "The body is not application/json.";
+        return 400;
+    }
+    return 200;
+}
+
+unsigned pfl_web_access_judge_data(const struct pfl_web_access *self,
+                                   const struct pfl_http_request *request, bool *ret_is_guest,
+                                   const char **ret_why)
+{
+    bool is_guest = self->guest[0] != '\0' && request->origin != NULL &&
+                    strcmp(request->origin, self->guest) == 0;
+
+    *ret_is_guest = is_guest;
+    *ret_why = judge_origin(self, request, is_guest);
+    if (*ret_why != NULL)
+        return 403;
+    if (strcmp(request->method, "OPTIONS") == 0) {
+        *ret_why = "There are GET, POST and DELETE.";
+        return is_guest ? 204 : 405;
+    }
+    if (self->origin[0] == '\0' && !has_cookie(self, request)) {
+        *ret_why = "Open the link that perfleet ui printed in this browser: it gives access, once.";
+        return 403;
+    }
+    return judge_method(request, ret_why);
 }

@@ -19,6 +19,7 @@
 struct pfl_web_access {
     uint16_t port;
     char origin[PFL_WEB_ORIGIN_MAX]; /* behind a proxy: the only one; else "" */
+    char guest[PFL_WEB_ORIGIN_MAX];  /* another origin, for data alone; "": none */
     bool is_link_used;
     char link[PFL_WEB_SECRET_TEXT];
     char cookie[PFL_WEB_SECRET_TEXT];
@@ -51,5 +52,18 @@ void pfl_web_access_get_cookie(const struct pfl_web_access *self, char *ret_fiel
 unsigned pfl_web_access_judge(struct pfl_web_access *self, const struct pfl_http_request *request,
                               const struct pfl_form *query, const struct pfl_form *body,
                               const char **ret_why);
+
+/* An origin whose pages may use what pfl_web_access_judge_data lets through. */
+void pfl_web_access_set_guest(struct pfl_web_access *self, const char *origin);
+/*
+ * The status for a request for data (JSON), which is no page's. A change is POST with a body of
+ * JSON, or DELETE: a page of another origin can send neither before OPTIONS was answered.
+ *   200  it may read and change; *ret_is_guest: from the guest's origin
+ *   204  OPTIONS of the guest
+ *   400, 403, 405 with *ret_why a static sentence
+ */
+unsigned pfl_web_access_judge_data(const struct pfl_web_access *self,
+                                   const struct pfl_http_request *request, bool *ret_is_guest,
+                                   const char **ret_why);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef PFL_CONSUMER_WEB_FRAME_WEB_CONF_H
 #define PFL_CONSUMER_WEB_FRAME_WEB_CONF_H
 
+#include "base/sandbox/sandbox.h"
 #include "consumer/host/host_conn.h"
 #include "consumer/web/frame/host_rows.h"
 
@@ -34,6 +35,17 @@ struct pfl_web_ui {
     uint16_t port;   /* on which it fetches */
 };
 
+/* What questions to traces are asked with, as of `perfleet ask`. */
+struct pfl_web_ask {
+    const char *program; /* the Trace Processor; NULL: there is none */
+    const char *why;     /* then: why not */
+    const char *self;    /* perfleet's own program */
+    enum pfl_sandbox_mode sandbox;
+    uint32_t jobs;
+    uint32_t max_mib;
+    uint32_t max_time_ms;
+};
+
 struct pfl_web_conf {
     struct pfl_host_conn_conf
         conn;            /* of all hosts; the port sets spec, on_ready, on_closed, user */
@@ -51,6 +63,8 @@ struct pfl_web_conf {
     const char *targets;      /* " --select ...": which hosts */
     const char *version;      /* this program's */
     struct pfl_web_ui ui;
+    struct pfl_web_ask ask;
+    const char *bigtrace_origin;   /* besides the pages' own; NULL: none */
     uint64_t fresh_ms;             /* 0: PFL_WEB_FRESH_MS */
     uint16_t port;                 /* 0: any */
     const char *socket;            /* of a proxy, instead of the port; NULL: none */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages' owner, for web_port.c, web_answer.c, web_visit.c and host_question.c alone. */
+/* The pages' owner, for web_port.c, web_answer.c, web_visit.c, host_question.c and bigtrace_visit.c
+ * alone. */
 #ifndef PFL_CONSUMER_WEB_FRAME_WEB_IMPL_H
 #define PFL_CONSUMER_WEB_FRAME_WEB_IMPL_H
 

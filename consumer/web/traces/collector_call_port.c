@@ -103,10 +103,18 @@ uint32_t pfl_collector_call_send(struct pfl_collector_call *self,
 {
     if (self->conn == NULL || self->is_ending)
         return 0;
-    if (pfl_collector_conn_send(self->conn, request) == 0)
+    if (pfl_collector_conn_send(self->conn, request) == 0) {
+        start_timer(self);
         return request->id;
+    }
     pfl_collector_call_end(self, "the request to the collector cannot be sent");
     return 0;
+}
+
+void pfl_collector_call_rest(struct pfl_collector_call *self)
+{
+    if (!self->is_ending)
+        (void)uv_timer_stop(&self->timer);
 }
 
 const char *pfl_collector_call_quote_why(const Perfleet__CollectorReply *reply)

@@ -31,6 +31,8 @@ PFL_MUST_USE int pfl_collector_call_open(const struct pfl_collector_call_conf *c
 /* The request's id; 0: it could not be sent, and the call ends. */
 uint32_t pfl_collector_call_send(struct pfl_collector_call *self,
                                  Perfleet__CollectorRequest *request);
+/* No reply is awaited until the next request. */
+void pfl_collector_call_rest(struct pfl_collector_call *self);
 /* `why`: "" for success, else why not; the first one counts. on_done follows. Idempotent. */
 void pfl_collector_call_end(struct pfl_collector_call *self, const char *why);
 /* The sentence of a reply that refuses. Borrowed until the next call. */

@@ -198,6 +198,19 @@ static const char *change(struct world *w, const char *path, const char *fields)
     return exchange(w, request, size);
 }
 
+/* As Perfetto's BigTrace page asks. */
+static const char *ask_data(struct world *w, const char *method, const char *path, const char *body)
+{
+    char request[1024];
+    int size = snprintf(request, sizeof(request),
+                        "%s /bigtrace%s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nCookie: %s\r\n"
+                        "Origin: http://127.0.0.1:%u\r\nContent-Length: %zu\r\n"
+                        "Content-Type: application/json\r\n\r\n%s",
+                        method, path, w->port, w->cookie, w->port, strlen(body), body);
+
+    return exchange(w, request, size);
+}
+
 /* A browser that reads the beginning of an answer, and stays. */
 static int watch(struct world *w, const char *path)
 {
@@ -523,6 +536,35 @@ static void the_fleets_page_asks_hosts_in_turn(void **state)
     close_world(&w);
 }
 
+#define QUESTION "{\"limit\":9,\"perfetto_sql\":\"SELECT 1\",\"settings\":[]}"
+
+static void bigtraces_page_is_answered_as_json(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(open_world(&w, false, 0), 0);
+    assert_true(has(ask_data(&w, "GET", "/query_executions", ""), "HTTP/1.1 403 "));
+    assert_true(has(text, "{\"detail\": \"Open the link"));
+    enter(&w);
+    assert_true(has(ask_data(&w, "POST", "/bigtrace_execution_config", "{}"), "\"id\": \"since\""));
+    assert_true(has(text, "Content-Type: application/json\r\n"));
+    assert_false(has(text, "Access-Control"));
+    assert_true(has(ask_data(&w, "POST", "//trace_metadata_schema", "{}"), "defaultVisible"));
+    assert_true(has(ask_data(&w, "GET", "/trace_presets", ""), "perfettoSql"));
+    assert_true(has(ask_data(&w, "GET", "/query_executions", ""), "{\"queryExecutions\": []}"));
+    assert_true(has(ask_data(&w, "GET", "/query_executions/x:status", ""), "HTTP/1.1 404 "));
+    assert_true(has(ask_data(&w, "DELETE", "/query_executions/x", ""), "HTTP/1.1 404 "));
+    assert_true(has(ask_data(&w, "POST", "/query_executions/x:cancel", "{}"), "HTTP/1.1 404 "));
+    assert_true(has(ask_data(&w, "POST", "/query_executions", "{}"), "HTTP/1.1 404 "));
+    assert_true(has(ask_data(&w, "GET", "/", ""), "HTTP/1.1 404 "));
+    assert_true(has(ask_data(&w, "POST", "/trace_metadata", "[]"), "HTTP/1.1 400 "));
+    assert_true(has(ask_data(&w, "POST", "/trace_metadata", "{}"), "needs a relay"));
+    assert_true(has(ask_data(&w, "POST", "/execute_bigtrace_query", QUESTION), "needs a relay"));
+    assert_true(has(ask_data(&w, "HEAD", "/query_executions", ""), "HTTP/1.1 404 "));
+    close_world(&w);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     struct pfl_mem_stats stats;
@@ -554,6 +596,8 @@ static void every_allocation_may_fail(void **state)
             (void)change(&w, "/running/order", "do=pause&order=cpu&sure=1");
             (void)change(&w, "/running/order", "do=rm&order=cpu");
             (void)change(&w, "/running/disarm", "session=flight");
+            (void)ask_data(&w, "POST", "/execute_bigtrace_query_async", QUESTION);
+            (void)ask_data(&w, "GET", "/query_executions", "");
         }
         pfl_mem_stats_get(&stats);
         has_failed = stats.allocations >= n;
@@ -577,6 +621,7 @@ int main(void)
         cmocka_unit_test(without_a_relay_there_are_no_orders_and_no_alarms),
         cmocka_unit_test(pages_end_while_a_browser_watches_a_recording),
         cmocka_unit_test(the_fleets_page_asks_hosts_in_turn),
+        cmocka_unit_test(bigtraces_page_is_answered_as_json),
         cmocka_unit_test(every_allocation_may_fail),
     };
 

@@ -277,6 +277,107 @@ static void origin_is_as_browsers_send_it(void **state)
     assert_true(pfl_web_access_is_origin(text));
 }
 
+/* ---- data ---- */
+
+#define GUEST "http://127.0.0.1:1234"
+
+static unsigned judge_data(const struct pfl_http_request *r, bool *ret_is_guest)
+{
+    const char *why = NULL;
+    unsigned status = pfl_web_access_judge_data(&access_to, r, ret_is_guest, &why);
+
+    assert_true(why != NULL || status == 200);
+    return status;
+}
+
+static struct pfl_http_request json_post(void)
+{
+    struct pfl_http_request r = page("POST", "/bigtrace/trace_metadata");
+
+    r.origin = "http://" HERE;
+    r.content_type = "application/json";
+    return r;
+}
+
+static void data_needs_the_cookie_this_name_and_this_origin(void **state)
+{
+    struct pfl_http_request r = json_post();
+    bool is_guest;
+
+    (void)state;
+    assert_int_equal(judge_data(&r, &is_guest), 200);
+    assert_false(is_guest);
+    r.cookie = NULL;
+    assert_int_equal(judge_data(&r, &is_guest), 403);
+    r = json_post();
+    r.host = "evil.example";
+    assert_int_equal(judge_data(&r, &is_guest), 403);
+    r = json_post();
+    r.origin = GUEST; /* nobody named it */
+    assert_int_equal(judge_data(&r, &is_guest), 403);
+    r = json_post();
+    r.fetch_site = "same-site";
+    assert_int_equal(judge_data(&r, &is_guest), 403);
+    r.fetch_site = "same-origin";
+    assert_int_equal(judge_data(&r, &is_guest), 200);
+    r.method = "OPTIONS";
+    assert_int_equal(judge_data(&r, &is_guest), 405);
+}
+
+static void change_of_data_is_none_that_a_strange_page_can_send(void **state)
+{
+    static const char *const types[] = {"application/x-www-form-urlencoded",
+                                        "text/plain",
+                                        "multipart/form-data",
+                                        "application/jsonp",
+                                        "",
+                                        NULL};
+    struct pfl_http_request r = json_post();
+    bool is_guest;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        r.content_type = types[i];
+        assert_int_equal(judge_data(&r, &is_guest), 400);
+    }
+    r.content_type = "application/json; charset=utf-8";
+    assert_int_equal(judge_data(&r, &is_guest), 200);
+    r.origin = NULL;
+    assert_int_equal(judge_data(&r, &is_guest), 403);
+    r.method = "DELETE";
+    assert_int_equal(judge_data(&r, &is_guest), 403);
+    r.origin = "http://" HERE;
+    assert_int_equal(judge_data(&r, &is_guest), 200);
+    r.method = "GET";
+    r.origin = NULL;
+    assert_int_equal(judge_data(&r, &is_guest), 200);
+}
+
+static void guest_has_data_and_no_page(void **state)
+{
+    struct pfl_http_request r = json_post();
+    bool is_guest;
+
+    (void)state;
+    pfl_web_access_set_guest(&access_to, GUEST);
+    r.origin = GUEST;
+    r.fetch_site = "same-site";
+    assert_int_equal(judge_data(&r, &is_guest), 200);
+    assert_true(is_guest);
+    r.cookie = NULL;
+    assert_int_equal(judge_data(&r, &is_guest), 403);
+    r.method = "OPTIONS";
+    assert_int_equal(judge_data(&r, &is_guest), 204);
+    r.origin = "http://127.0.0.1:12345";
+    assert_int_equal(judge_data(&r, &is_guest), 403);
+    r = page("GET", "/hosts");
+    r.origin = GUEST;
+    assert_int_equal(judge(&r, "", NULL), 403);
+    r.origin = NULL;
+    r.method = "DELETE";
+    assert_int_equal(judge(&r, "", NULL), 405);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +391,9 @@ int main(void)
         cmocka_unit_test(other_names_and_origins_are_refused_behind_a_proxy),
         cmocka_unit_test(change_behind_a_proxy_needs_all_that_it_needs_without),
         cmocka_unit_test(origin_is_as_browsers_send_it),
+        cmocka_unit_test_setup(data_needs_the_cookie_this_name_and_this_origin, open_access),
+        cmocka_unit_test_setup(change_of_data_is_none_that_a_strange_page_can_send, open_access),
+        cmocka_unit_test_setup(guest_has_data_and_no_page, open_access),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
