@@ -70,21 +70,34 @@ static struct pfl_quota *find(struct pfl_quotas *self, const char *operator_name
     return NULL;
 }
 
+/* A rate that a policy gives or removes begins with all of its burst; one that it changes keeps
+ * what is left. */
+static void set_openings(struct pfl_quota *a, uint64_t per_min, uint64_t now_ms)
+{
+    bool is_given = per_min != 0;
+    uint64_t at_once = is_given ? per_min : PFL_QUOTA_STREAMS_AT_ONCE;
+
+    if (!is_given)
+        per_min = PFL_QUOTA_STREAMS_PER_MIN;
+    if (is_given != a->has_rate) {
+        a->openings = (struct pfl_token_bucket){0};
+        a->strays = (struct pfl_token_bucket){0};
+    }
+    a->has_rate = is_given;
+    if (per_min == a->openings.per_s)
+        return;
+    pfl_token_bucket_set(&a->openings, per_min, at_once * OPENING, now_ms);
+    pfl_token_bucket_set(&a->strays, per_min, at_once * OPENING, now_ms);
+}
+
 static void set_rates(struct pfl_quota *a, struct pfl_span role, uint64_t now_ms)
 {
     uint64_t bytes = pfl_role_get_number(role, ROLE__MAX_BYTES_PER_S);
-    uint64_t openings = pfl_role_get_number(role, ROLE__MAX_NEW_STREAMS_PER_MIN);
-    uint64_t at_once = openings != 0 ? openings : PFL_QUOTA_STREAMS_AT_ONCE;
     uint64_t burst = bytes / 2 > BURST_MIN_BYTES ? bytes / 2 : BURST_MIN_BYTES;
 
-    if (openings == 0)
-        openings = PFL_QUOTA_STREAMS_PER_MIN;
     if (bytes != a->bytes.per_s)
         pfl_token_bucket_set(&a->bytes, bytes, burst, now_ms);
-    if (openings != a->openings.per_s || at_once * OPENING != a->openings.burst) {
-        pfl_token_bucket_set(&a->openings, openings, at_once * OPENING, now_ms);
-        pfl_token_bucket_set(&a->strays, openings, at_once * OPENING, now_ms);
-    }
+    set_openings(a, pfl_role_get_number(role, ROLE__MAX_NEW_STREAMS_PER_MIN), now_ms);
     if (a->changes.per_s == 0)
         pfl_token_bucket_set(&a->changes, PFL_QUOTA_CHANGES_PER_MIN,
                              (uint64_t)PFL_QUOTA_CHANGES_AT_ONCE * OPENING, now_ms);

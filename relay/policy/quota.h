@@ -40,6 +40,7 @@ struct pfl_quota {
     struct pfl_token_bucket openings;
     struct pfl_token_bucket strays;  /* resumes of streams that no host had */
     struct pfl_token_bucket changes; /* resumes, and requests that change something */
+    bool has_rate;                   /* the role has max_new_streams_per_min */
     uint64_t max_streams;            /* 0: no limit */
     unsigned streams;
 };

@@ -75,6 +75,31 @@ static void without_a_role_there_is_a_rate_too(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void a_rate_that_is_given_or_removed_begins_afresh(void **state)
+{
+    uint8_t one_bytes[64];
+    uint8_t no_bytes[64];
+    struct pfl_span one = make_role(one_bytes, sizeof(one_bytes), 0, 1);
+    struct pfl_span none = make_role(no_bytes, sizeof(no_bytes), 0, 0);
+    struct pfl_quotas all;
+    struct pfl_quota *a;
+
+    (void)state;
+    pfl_quotas_init(&all);
+    a = pfl_quotas_get(&all, "ann", one, 0);
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_ptr_equal(pfl_quotas_get(&all, "ann", none, 0), a);
+    for (unsigned i = 0; i < PFL_QUOTA_STREAMS_AT_ONCE; i++)
+        assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_ptr_equal(pfl_quotas_get(&all, "ann", one, 0), a);
+    assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
 static void resumes_and_changes_have_a_rate_whatever_the_role(void **state)
 {
     uint8_t bytes[64];
@@ -193,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_counted_at_a_time_and_per_minute),
         cmocka_unit_test(without_a_role_there_is_a_rate_too),
+        cmocka_unit_test(a_rate_that_is_given_or_removed_begins_afresh),
         cmocka_unit_test(resumes_and_changes_have_a_rate_whatever_the_role),
         cmocka_unit_test(resumes_of_streams_that_nobody_has_count_as_new_ones),
         cmocka_unit_test(the_idle_make_room_and_nobody_else),
