@@ -155,6 +155,7 @@ static bool judge_lists(struct judge *j, struct pfl_span config)
     struct pfl_reader r = pfl_reader_of(config);
     uint64_t max_kb = pfl_role_get_number(j->role, ROLE__MAX_BUFFER_KB);
     uint64_t sum_kb = 0;
+    uint64_t vm_kb = 0;
     struct pfl_field f;
 
     while (pfl_reader_field(&r, &f)) {
@@ -164,11 +165,14 @@ static bool judge_lists(struct judge *j, struct pfl_span config)
             continue;
         if (!judge_source(j, f.bytes))
             return false;
-        sum_kb += get_vm_kb(f.bytes);
+        vm_kb += get_vm_kb(f.bytes);
     }
+    sum_kb += vm_kb;
     return max_kb == 0 || sum_kb <= max_kb ||
-           refuse_number(j, "buffers with a size_kb (together, with memory_limit_kb)", sum_kb,
-                         max_kb);
+           refuse_number(j,
+                         vm_kb == 0 ? "buffers with a size_kb (together)"
+                                    : "buffers and memory_limit_kb (together)",
+                         sum_kb, max_kb);
 }
 
 static uint64_t longest_delay(struct pfl_span triggers)
