@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/mem.h"
 #include "tests/support/sweep.h"
 
 static const char listed[] =
@@ -53,7 +54,7 @@ static void a_list_of_nothing_but_numbers_is_refused(void **state)
     static const char begin[] = "{\"hosts\": [], \"text\": \",[{\\\",\", \"x\": [0";
     enum { NUMBERS = 1 << 21 };
     size_t len = strlen(begin);
-    char *text = malloc(len + 2 * NUMBERS + 2);
+    char *text = pfl_mem_alloc(len + 2 * NUMBERS + 2);
     struct pfl_inventory *v;
 
     (void)state;
@@ -68,14 +69,14 @@ static void a_list_of_nothing_but_numbers_is_refused(void **state)
     memcpy(text + len - 2, "]}", 2);
     assert_int_equal(pfl_inventory_parse(pfl_span_of(text, len), &v), 0);
     pfl_inventory_free(v);
-    free(text);
+    pfl_mem_free(text);
 }
 
 /* As many as a relay remembers, with 20 labels each. */
 static void a_long_list_of_hosts_is_read(void **state)
 {
     enum { HOSTS = 16384, LABELS = 20, ROOM = 16 << 20 };
-    char *text = malloc(ROOM);
+    char *text = pfl_mem_alloc(ROOM);
     struct pfl_inventory *v;
     size_t len;
 
@@ -95,7 +96,7 @@ static void a_long_list_of_hosts_is_read(void **state)
     assert_int_equal(pfl_inventory_parse(pfl_span_of(text, len), &v), 0);
     assert_int_equal(pfl_inventory_get_len(v), HOSTS);
     pfl_inventory_free(v);
-    free(text);
+    pfl_mem_free(text);
 }
 
 static void entries_without_a_usable_name_are_left_out(void **state)
