@@ -131,6 +131,8 @@ static int add_session(const session_t *s, struct pfl_buf *out)
         rc = pfl_text_add(
             out, ", left as %s",
             pfl_log_quote((const char *)s->perfleet_detach_key.data, s->perfleet_detach_key.len));
+    if (rc == 0 && s->perfleet_is_own)
+        rc = pfl_text_add(out, ", yours");
     return rc != 0 ? rc : pfl_text_add(out, "\n");
 }
 
@@ -296,6 +298,8 @@ static json_t *json_sessions(const state_t *state)
         json_object_set_new(o, "name", pfl_text_json_peer(s->unique_session_name));
         if (s->has_perfleet_detach_key)
             json_object_set_new(o, "left_as", json_key(s));
+        if (s->perfleet_is_own)
+            json_object_set_new(o, "yours", json_true());
         json_object_set_new(o, "duration_ms", json_integer(s->duration_ms));
         json_object_set_new(o, "data_sources", json_integer(s->num_data_sources));
         if (s->has_start_realtime_ns)

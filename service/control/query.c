@@ -161,6 +161,7 @@ static void encode_triggers(struct pfl_message *m, const struct pfl_session_plan
 struct session_entry {
     const struct pfl_service *service;
     const struct pfl_session *session;
+    uint64_t subject; /* the requester's */
 };
 
 static void encode_session(struct pfl_message *m, const void *entry)
@@ -202,6 +203,8 @@ static void encode_session(struct pfl_message *m, const void *entry)
     encode_triggers(m, plan);
     if (left_ms != PFL_SESSION_NEVER)
         pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_ENDS_IN_MS, left_ms);
+    if (e->subject != 0 && e->subject == session->subject)
+        pfl_message_varint(m, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_IS_OWN, 1);
     pfl_message_end(m, mark);
 }
 
@@ -244,7 +247,7 @@ static bool add_sessions(struct pfl_query *self, struct part *p)
 
     PFL_LIST_EACH (it, &self->service->sessions) {
         const struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
-        const struct session_entry entry = {self->service, session};
+        const struct session_entry entry = {self->service, session, self->subject};
         enum fit fit;
 
         if (session->id <= self->last_sent || (self->uid != 0 && self->uid != session->uid))

@@ -24,6 +24,7 @@ struct pfl_query_left_out {
 struct pfl_query {
     const struct pfl_service *service; /* borrowed */
     uint32_t uid;                      /* the requester: sees its own sessions, root sees all */
+    uint64_t subject;                  /* in whose name it asks, as of struct pfl_consumer */
     bool sessions_only;
     bool has_figures; /* wanted */
     /* Private to pfl_query_next; initially zero. */

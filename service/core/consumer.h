@@ -28,6 +28,7 @@ struct pfl_consumer {
     struct pfl_list node; /* in the service */
     uint32_t uid;
     uint32_t who;                /* the user whose share it uses (base/shares.h); 0: `uid` */
+    uint64_t subject;            /* in whose name it connected (base/io/subject.h); 0: its own */
     bool is_privileged;          /* of the group that may act on other users' sessions */
     struct pfl_session *session; /* owned through the service; NULL when there is none */
     struct pfl_observe observe;

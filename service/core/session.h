@@ -81,6 +81,7 @@ struct pfl_session {
     uint64_t id;
     uint32_t uid;
     uint32_t who;                  /* the user whose share it uses: base/shares.h */
+    uint64_t subject;              /* in whose name it was made, as of struct pfl_consumer */
     uint64_t held_bytes;           /* counted in the service's buffer_bytes */
     struct pfl_service *service;   /* borrowed, outlives the session; for the cost of VMs */
     struct pfl_consumer *consumer; /* borrowed; never NULL: the service's nobody when detached */

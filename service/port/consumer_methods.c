@@ -312,7 +312,8 @@ static int observe_events(void *user, struct pfl_rpc_request request, struct pfl
 static int query_service_state(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_consumer_conn *conn = user;
-    struct pfl_query query = {.service = conn->service, .uid = conn->cred.uid};
+    struct pfl_query query = {
+        .service = conn->service, .uid = conn->cred.uid, .subject = conn->consumer.subject};
     struct pfl_pending_query *pending;
     int rc = read_flag(bytes, QUERY_SERVICE_STATE_REQUEST__SESSIONS_ONLY, &query.sessions_only);
 

@@ -322,6 +322,7 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
     }
     conn->consumer.uid = conn->cred.uid;
     conn->consumer.who = conn->cred.who;
+    conn->consumer.subject = conn->subject != conn->cred.who ? conn->subject : 0;
     conn->consumer.is_privileged = port->conf.privileged_gid != NULL &&
                                    pfl_fdsock_is_peer_in_group(fd, *port->conf.privileged_gid);
     conn->consumer.ops = &pfl_consumer_conn_ops;

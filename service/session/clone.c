@@ -366,6 +366,7 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
     copy->ops = source->ops;
     copy->id = ++service->last_session_id;
     copy->uid = clone->consumer->uid;
+    copy->subject = clone->consumer->subject;
     copy->held_bytes = clone->held_bytes;
     clone->held_bytes = 0;
     copy->state = PFL_SESSION_CLONED;

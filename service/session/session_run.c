@@ -84,6 +84,7 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     session->id = service->last_session_id;
     session->uid = consumer->uid;
     session->who = consumer->who;
+    session->subject = consumer->subject;
     session->service = service;
     session->ops = &session_ops;
     session->held_bytes = held_bytes;

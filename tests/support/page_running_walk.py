@@ -27,6 +27,7 @@ def walk_snapshot(w):
     w.go("/running")
     w.claim("sessions of one name are a row, with their hosts", w.wait(
         "/flight\\s+STARTED\\s+2: db1, web1/.test(document.querySelector('tbody').innerText)"), w.text())
+    w.claim("it says that the operator made it", w.run(f"/you \\(\\d+\\)/.test({ROW % 'flight'})"), w.text())
     w.claim("a session's name that is a script is text", w.run(
         "document.querySelector('tbody').innerText.includes('<script>alert(1)</script>') && document.scripts.length == 1"), w.text())
     w.click("button[aria-label='Snapshot now: flight']")
@@ -210,6 +211,7 @@ class Guest:
 def walk_guest(w, guest):
     page = guest.get("/running")
     w.claim("an operator who may only look sees what runs", ">flight<" in page, page)
+    w.claim("of which nothing is of that operator", ">you (" not in page, page)
     page = guest.submit("/running/session", {"session": "flight", "do": "kill", "sure": "1"})
     w.claim("and discards nothing", "flight was discarded on 0 of 2 hosts. db1: " in html.unescape(page), page)
     page = guest.submit("/running/session", {"session": "flight", "do": "stop", "sure": "1"})

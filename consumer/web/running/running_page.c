@@ -93,7 +93,7 @@ static void add_row(const struct pfl_running_row *row, int64_t now_s,
     pfl_html_text(h, pfl_layout_bytes(row->ring_bytes, text, sizeof(text)));
     pfl_html_close(h);
     pfl_layout_begin_cell(h, "User", true);
-    pfl_html_textf(h, "%" PRId32, row->user);
+    pfl_html_textf(h, row->is_own ? "you (%" PRId32 ")" : "%" PRId32, row->user);
     pfl_html_close(h);
     add_actions(row, layout, h);
     pfl_html_close(h);
@@ -130,7 +130,8 @@ void pfl_running_page_write(const struct pfl_running_page *page, const struct pf
                      "can be stopped, read and discarded, unless a program is attached to it.");
     if (page->orders != NULL)
         pfl_html_text(h, " User is the one that made the session on its host: the agent's, if an "
-                         "operator or an order did; the relay's audit log names the operator.");
+                         "operator or an order did. Yours say so; the relay's audit log names the "
+                         "other operators.");
     pfl_html_close(h);
     if (page->why != NULL)
         pfl_html_leaf_of(h, "p", "bad", page->why);

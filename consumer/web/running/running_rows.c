@@ -59,7 +59,7 @@ static struct pfl_running_row *find_row(struct pfl_running_rows *r, const sessio
     if (r->len == PFL_RUNNING_ROWS_MAX || strlen(name_of(s)) >= PFL_RUNNING_ROWS_NAME_BYTES)
         return NULL;
     row = &r->rows[r->len++];
-    *row = (struct pfl_running_row){.user = s->consumer_uid};
+    *row = (struct pfl_running_row){.user = s->consumer_uid, .is_own = s->perfleet_is_own};
     (void)snprintf(row->name, sizeof(row->name), "%s", name_of(s));
     (void)snprintf(row->key, sizeof(row->key), "%s", key);
     (void)snprintf(row->state, sizeof(row->state), "%s", s->state != NULL ? s->state : "");

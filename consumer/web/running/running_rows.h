@@ -22,6 +22,7 @@ struct pfl_running_row {
     int32_t user;        /* who made it there, on the first host */
     uint64_t ring_bytes; /* of all hosts */
     bool is_running;     /* somewhere */
+    bool is_own;         /* the operator made it, on the first host */
 };
 
 struct pfl_running_rows {

@@ -270,6 +270,7 @@ static size_t make_large_state(uint8_t *out, size_t room)
     pfl_writer_field_varint(&n, TRACING_SERVICE_STATE__TRACING_SESSION__START_REALTIME_NS, 77);
     pfl_writer_field_bytes(&n, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY, "k\1",
                            2);
+    pfl_writer_field_varint(&n, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_IS_OWN, 1);
     pfl_writer_field_bytes(&w, TRACING_SERVICE_STATE__TRACING_SESSIONS, nested,
                            sizeof(nested) - n.left);
     pfl_writer_field_bytes(&w, TRACING_SERVICE_STATE__PERFLEET_LEFT_OUT,
@@ -281,6 +282,7 @@ static void a_sessions_key_a_producers_machine_and_what_was_left_out_are_listed(
 {
     static const char *const parts[] = {"\"left_as\": \"\\\"k\\\\x01\\\"\"",
                                         "\"start_realtime_ns\": 77",
+                                        "\"yours\": true",
                                         "\"producers\": 1",
                                         "\"data_sources\": 2",
                                         "\"descriptors\": 3",
@@ -295,7 +297,7 @@ static void a_sessions_key_a_producers_machine_and_what_was_left_out_are_listed(
                 "web: unix:/x, service \"\", 1 producers, 0 data sources, 0 sessions (0 started)\n"
                 "  sessions (1)\n"
                 "    3     uid 4      \"DISABLED\", 2 data sources, buffers 64 KiB 32 KiB, 100 ms, "
-                "name \"n\", left as \"k\\x01\"\n"
+                "name \"n\", left as \"k\\x01\", yours\n"
                 "  producers (1)\n"
                 "    7     uid 8      pid 9       \"program\" "
                 "(\"/opt/a/very/long/path/to/some/program --type=gpu\") on machine 5 \"guest\", "
@@ -306,7 +308,7 @@ static void a_sessions_key_a_producers_machine_and_what_was_left_out_are_listed(
     expect_text(&host, PFL_SERVICE_STATE_SESSIONS,
                 "web: 1 sessions\n"
                 "    3     uid 4      \"DISABLED\", 2 data sources, buffers 64 KiB 32 KiB, 100 ms, "
-                "name \"n\", left as \"k\\x01\"\n"
+                "name \"n\", left as \"k\\x01\", yours\n"
                 "  left out, for want of room in the answer: 1 producers, 2 data sources, 4 "
                 "sessions; of 3 data sources all but the name\n");
     pfl_buf_init(&out, OUT_MAX);

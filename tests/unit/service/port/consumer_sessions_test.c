@@ -449,6 +449,7 @@ static void what_a_session_is_is_told_with_the_services_state(void **state)
                      4 * 256 + 'f');
     assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__IS_STARTED), 1);
     assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY), 0);
+    assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_IS_OWN), 0);
     pfl_kit_reply_free(&reply);
     call_string(&first, KIT_DETACH, "key", true);
     reply = query_session(&s);
@@ -461,6 +462,39 @@ static void what_a_session_is_is_told_with_the_services_state(void **state)
     assert_int_equal(value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_DETACH_KEY), 0);
     pfl_kit_reply_free(&reply);
     call_string(&first, KIT_ATTACH, "name", true);
+}
+
+/* Whether the only session is said to be that of who connects in this name. */
+static bool is_own_of(const char *subject)
+{
+    struct pfl_kit_reply reply;
+    struct pfl_span s;
+    bool is_own;
+
+    pfl_kit_client_close(&second);
+    kit.subject = subject;
+    pfl_kit_consumer_open(&second, &kit);
+    kit.subject = NULL;
+    reply = query_session(&s);
+    is_own = value_in(s, TRACING_SERVICE_STATE__TRACING_SESSION__PERFLEET_IS_OWN) != 0;
+    pfl_kit_reply_free(&reply);
+    return is_own;
+}
+
+static void session_is_told_to_be_own_to_who_asks_in_the_name_that_made_it(void **state)
+{
+    (void)state;
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    assert_false(is_own_of("me"));
+    pfl_kit_client_close(&first);
+    kit.subject = "me";
+    pfl_kit_consumer_open(&first, &kit);
+    (void)pfl_kit_consumer_enable(&first, ONE_SOURCE);
+    assert_true(is_own_of("me"));
+    assert_false(is_own_of("you"));
+    assert_false(is_own_of(NULL));
+    call_string(&first, KIT_DETACH, "key", true);
+    assert_true(is_own_of("me"));
 }
 
 static void that_all_have_started_meanwhile_is_told_to_who_attaches(void **state)
@@ -523,6 +557,8 @@ int main(void)
                                         open_kit, close_kit),
         cmocka_unit_test_setup_teardown(what_a_session_is_is_told_with_the_services_state, open_kit,
                                         close_kit),
+        cmocka_unit_test_setup_teardown(
+            session_is_told_to_be_own_to_who_asks_in_the_name_that_made_it, open_kit, close_kit),
         cmocka_unit_test_setup_teardown(a_consumer_that_leaves_is_given_no_clone, open_kit,
                                         close_kit),
     };

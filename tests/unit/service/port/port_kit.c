@@ -202,7 +202,10 @@ void pfl_kit_client_open(struct pfl_kit_client *self, struct pfl_port_kit *kit, 
 
     *self = (struct pfl_kit_client){.kit = kit, .received_fd = -1};
     pfl_buf_init(&self->in, CLIENT_MAX_BYTES);
-    assert_int_equal(pfl_fdsock_connect_unix(address, &self->fd), 0);
+    if (kit->subject != NULL)
+        assert_int_equal(pfl_fdsock_connect_service_for(address, kit->subject, &self->fd), 0);
+    else
+        assert_int_equal(pfl_fdsock_connect_unix(address, &self->fd), 0);
     pfl_buf_init(&buf, 1024);
     pfl_message_varint(&m, 2, ++self->last_id);
     mark = pfl_message_begin(&m, 3);

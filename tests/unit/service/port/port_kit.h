@@ -14,6 +14,7 @@
 #include "service/port/producer_port.h"
 
 struct pfl_port_kit {
+    const char *subject; /* in whose name clients connect (base/io/subject.h); NULL: their own */
     uv_loop_t loop;
     struct pfl_wakeup wakeup; /* of the files' threads */
     uint64_t now_ns;          /* of every clock */

@@ -38,6 +38,7 @@ static struct pfl_span make_state(const char *const (*sessions)[2], size_t len)
         all[i].state = (char *)(uintptr_t)sessions[i][1];
         all[i].has_consumer_uid = 1;
         all[i].consumer_uid = 1000;
+        all[i].has_perfleet_is_own = all[i].perfleet_is_own = i == 0;
         all[i].has_start_realtime_ns = 1;
         all[i].start_realtime_ns = (NOW_S - 60 - (int64_t)i) * 1000000000;
         all[i].n_buffer_size_kb = 2;
