@@ -45,7 +45,7 @@ def walk_snapshot(w):
 def walk_stop(w):
     w.go("/running")
     w.click("button[aria-label='Stop…: flight']")
-    w.claim("a stop asks first", w.wait("document.querySelector('h1')?.innerText == 'Stop flight on 2 hosts?'"), w.text())
+    w.claim("a stop asks first", w.wait("document.querySelector('h1')?.innerText == 'Stop flight on 2 hosts?' && document.readyState == 'complete'"), w.text())
     w.claim("with the command that does the same", re.match(
         "perfleet stop flight --relay .* --host db1 --host web1$", w.run("document.querySelector('#command').innerText")), w.text())
     w.judge("stop", 360)
@@ -71,7 +71,7 @@ def walk_discard(w):
     w.claim("who goes back has changed nothing", w.wait("location.pathname == '/running'") and
             w.wait(f"/DISABLED/.test({ROW % 'flight'})"), w.text())
     w.click("button[aria-label='Discard…: flight']")
-    w.wait("location.pathname == '/running/session'")
+    w.wait("document.querySelector('h1')?.innerText == 'Discard flight on 2 hosts?' && document.querySelector('main form button')")
     w.click("main form button")
     w.claim("who does not has discarded it", w.wait(
         "document.querySelector('.notice')?.innerText == 'flight was discarded on 2 hosts.'"), w.text())
@@ -112,14 +112,15 @@ def walk_orders(w):
         "perfleet order show --relay") and w.run("document.querySelector('#command').innerText").endswith(" me/cpu"), w.text())
     w.judge("order", 420)
     w.click("button[aria-label='Pause…: cpu']")
-    w.claim("a pause asks first", w.wait("document.querySelector('h1')?.innerText == 'Pause order cpu?'"), w.text())
+    w.claim("a pause asks first", w.wait(
+        "document.querySelector('h1')?.innerText == 'Pause order cpu?' && document.readyState == 'complete'"), w.text())
     w.claim("with the command that does the same", re.match(
         "perfleet order pause --relay .* cpu$", w.run("document.querySelector('#command').innerText")), w.text())
     w.click("main form button")
     w.claim("then it is done, and said", w.wait("document.querySelector('.notice')?.innerText == 'Order cpu was paused.'"), w.text())
     w.claim("and seen", w.run(f"/continuous\\s+paused/.test({row})"), w.text())
     w.click("button[aria-label='Resume…: cpu']")
-    w.wait("location.pathname == '/running/order'")
+    w.wait("document.querySelector('h1')?.innerText == 'Resume order cpu?' && document.querySelector('main form button')")
     w.click("main form button")
     w.claim("it is resumed likewise", w.wait("document.querySelector('.notice')?.innerText == 'Order cpu was resumed.'"), w.text())
     w.claim("and runs again", any(w.go("/running") and w.run(f"/continuous\\s+running/.test({row})") for _ in range(60)), w.text())
@@ -154,7 +155,8 @@ def walk_alarms(w, handles):
     w.go("/running")
     w.claim("and is not there any more", f"Read and discard: {copy}" not in w.get("/running")[1], w.text())
     w.click("button[aria-label='Disarm…: flight']")
-    w.claim("to disarm asks first", w.wait("document.querySelector('h1')?.innerText == 'Disarm flight on 2 hosts?'"), w.text())
+    w.claim("to disarm asks first", w.wait(
+        "document.querySelector('h1')?.innerText == 'Disarm flight on 2 hosts?' && document.readyState == 'complete'"), w.text())
     w.claim("with the command that does the same", re.match(
         "perfleet disarm flight --relay .* --host db1 --host web1$", w.run("document.querySelector('#command').innerText")), w.text())
     w.click("main form button")
