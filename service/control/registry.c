@@ -159,24 +159,37 @@ int pfl_registry_update_source(struct pfl_service *self, struct pfl_producer *pr
     return rc;
 }
 
+/* Those of that name leave the producer's list, so that each is looked at once. */
+static void take_instances(struct pfl_producer *producer, struct pfl_span name,
+                           struct pfl_list *ret_taken)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    pfl_list_init(ret_taken);
+    PFL_LIST_EACH_SAFE (it, tmp, &producer->instances) {
+        const struct pfl_instance *instance =
+            PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
+
+        if (!pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
+            continue;
+        pfl_list_remove(it);
+        pfl_list_append(ret_taken, it);
+    }
+}
+
 void pfl_registry_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
                                     struct pfl_span name)
 {
     struct pfl_data_source *source = pfl_producer_find_source(producer, name);
-    struct pfl_list *it;
+    struct pfl_list taken;
 
     if (source == NULL)
         return;
-    for (it = producer->instances.next; it != &producer->instances;) {
-        struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
-
-        it = it->next;
-        if (!pfl_span_eq(pfl_session_source_of(instance->session, instance)->name, name))
-            continue;
+    take_instances(producer, name, &taken);
+    while (!pfl_list_is_empty(&taken)) /* one may free others of its session */
         pfl_session_drop_instance(self,
-                                  instance); /* this may free other instances of its session */
-        it = producer->instances.next;
-    }
+                                  PFL_CONTAINER_OF(taken.next, struct pfl_instance, of_producer));
     pfl_producer_remove_source(producer, source);
     pfl_shares_give(&self->shares.sources, producer->who, 1);
     (void)count_bytes(self, producer);

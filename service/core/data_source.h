@@ -43,6 +43,7 @@ struct pfl_data_source {
 struct pfl_instance {
     struct pfl_list of_session;  /* in setup order */
     struct pfl_list of_producer; /* in no list once the producer is gone */
+    struct pfl_list of_id;       /* in the service, with others whose ids have this remainder */
     uint64_t id;
     struct pfl_session *session;   /* borrowed: the session owns its instances */
     struct pfl_producer *producer; /* borrowed while connected, then NULL */

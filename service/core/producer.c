@@ -145,19 +145,6 @@ void pfl_producer_remove_source(struct pfl_producer *self, struct pfl_data_sourc
     pfl_data_source_free(source);
 }
 
-struct pfl_instance *pfl_producer_find_instance(const struct pfl_producer *self, uint64_t id)
-{
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &self->instances) {
-        struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_producer);
-
-        if (instance->id == id)
-            return instance;
-    }
-    return NULL;
-}
-
 static int grow_writers(struct pfl_producer *self, size_t need)
 {
     size_t cap = self->writers_cap != 0 ? self->writers_cap : FIRST_WRITERS;

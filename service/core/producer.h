@@ -96,7 +96,6 @@ PFL_MUST_USE int pfl_producer_update_source(struct pfl_producer *self,
                                             struct pfl_span descriptor);
 /* Frees it. */
 void pfl_producer_remove_source(struct pfl_producer *self, struct pfl_data_source *source);
-struct pfl_instance *pfl_producer_find_instance(const struct pfl_producer *self, uint64_t id);
 
 /* Later registrations of a writer replace earlier ones; ids out of range are ignored. PFL_ENOMEM */
 PFL_MUST_USE int pfl_producer_set_writer(struct pfl_producer *self, uint32_t writer_id_untrusted,

@@ -88,6 +88,8 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     pfl_list_init(&self->permitted);
     for (size_t i = 0; i < PFL_SERVICE_NAMES; i++)
         pfl_list_init(&self->sources_by_name[i]);
+    for (size_t i = 0; i < PFL_SERVICE_INSTANCE_LISTS; i++)
+        pfl_list_init(&self->instances_by_id[i]);
     pfl_list_init(&self->consumers);
     pfl_list_init(&self->sessions);
     pfl_list_init(&self->closing);
@@ -201,6 +203,30 @@ static size_t hash_name(const struct pfl_service *self, struct pfl_span name)
 struct pfl_list *pfl_service_get_named(struct pfl_service *self, struct pfl_span name)
 {
     return &self->sources_by_name[hash_name(self, name)];
+}
+
+void pfl_service_add_instance(struct pfl_service *self, struct pfl_instance *instance)
+{
+    instance->id = ++self->last_instance_id;
+    pfl_list_append(&self->instances_by_id[instance->id % PFL_SERVICE_INSTANCE_LISTS],
+                    &instance->of_id);
+}
+
+struct pfl_instance *pfl_service_find_instance(const struct pfl_service *self,
+                                               const struct pfl_producer *producer,
+                                               uint64_t id_untrusted)
+{
+    const struct pfl_list *instances =
+        &self->instances_by_id[id_untrusted % PFL_SERVICE_INSTANCE_LISTS];
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, instances) {
+        struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_id);
+
+        if (instance->id == id_untrusted && instance->producer == producer)
+            return instance;
+    }
+    return NULL;
 }
 
 int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer, uint16_t buffer_id)

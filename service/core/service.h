@@ -33,6 +33,7 @@
 #define PFL_SERVICE_MAX_BUFFERS          65535u /* 0 is no id */
 #define PFL_SERVICE_PRODUCER_IDS         65536u
 #define PFL_SERVICE_NAMES                1024u /* lists of data sources by their names' hash */
+#define PFL_SERVICE_INSTANCE_LISTS       4096u /* lists of instances by their ids */
 #define PFL_SERVICE_MAX_CONSUMERS        16384u
 /* Memory that peers make the service keep: what they registered, and data queued from and for
  * them. */
@@ -118,6 +119,7 @@ struct pfl_service {
                                    ignores callbacks */
     uint64_t last_session_id;
     uint64_t last_instance_id;
+    struct pfl_list instances_by_id[PFL_SERVICE_INSTANCE_LISTS]; /* pfl_instance.of_id */
     struct pfl_service_buffer *buffers; /* owned; PFL_SERVICE_BUFFER_IDS, touched as ids are used */
     uint16_t last_buffer_id;
     size_t buffers_len;
@@ -176,6 +178,12 @@ void pfl_service_free_left(struct pfl_service *self, struct pfl_producer *produc
 /* A list of all data sources with that name (pfl_data_source.of_name), and of others, in the order
  * of their registration. */
 struct pfl_list *pfl_service_get_named(struct pfl_service *self, struct pfl_span name);
+/* Gives the instance an id by which it is found. */
+void pfl_service_add_instance(struct pfl_service *self, struct pfl_instance *instance);
+/* NULL: that producer has none of that id. */
+struct pfl_instance *pfl_service_find_instance(const struct pfl_service *self,
+                                               const struct pfl_producer *producer,
+                                               uint64_t id_untrusted);
 /* As pfl_producer_allow, until the buffer is removed. */
 PFL_MUST_USE int pfl_service_allow(struct pfl_service *self, struct pfl_producer *producer,
                                    uint16_t buffer_id);

@@ -73,6 +73,7 @@ static void free_instance(struct pfl_instance *instance)
 {
     pfl_list_remove(&instance->of_session);
     pfl_list_remove(&instance->of_producer);
+    pfl_list_remove(&instance->of_id);
     pfl_shares_give(&instance->session->instance_shares, instance->who, 1);
     pfl_mem_free(instance);
 }
@@ -141,6 +142,7 @@ int pfl_session_add_instance(struct pfl_session *self, struct pfl_producer *prod
     instance->source = plan_source;
     instance->flags = source->info.flags;
     instance->state = PFL_INSTANCE_CONFIGURED;
+    self->instances_in[PFL_INSTANCE_CONFIGURED]++;
     insert_instance(self, instance);
     pfl_list_append(&producer->instances, &instance->of_producer);
     self->instances_len++;
@@ -151,13 +153,16 @@ int pfl_session_add_instance(struct pfl_session *self, struct pfl_producer *prod
 void pfl_session_remove_instance(struct pfl_session *self, struct pfl_instance *instance)
 {
     self->instances_len--;
+    self->instances_in[instance->state]--;
     free_instance(instance);
 }
 
 void pfl_session_move_instance(struct pfl_session *self, struct pfl_instance *instance,
                                enum pfl_instance_state to)
 {
+    self->instances_in[instance->state]--;
     pfl_instance_state_move(&instance->state, to);
+    self->instances_in[to]++;
     pfl_session_tell_instance(self, instance);
 }
 
@@ -172,13 +177,7 @@ void pfl_session_tell_instance(struct pfl_session *self, const struct pfl_instan
 
 bool pfl_session_are_all(const struct pfl_session *self, enum pfl_instance_state state)
 {
-    struct pfl_list *it;
-
-    PFL_LIST_EACH (it, &self->instances) {
-        if (PFL_CONTAINER_OF(it, struct pfl_instance, of_session)->state != state)
-            return false;
-    }
-    return true;
+    return self->instances_in[state] == self->instances_len;
 }
 
 struct pfl_trace_buffer *pfl_session_get_buffer(const struct pfl_session *self, uint16_t id)

@@ -97,6 +97,7 @@ struct pfl_session {
     struct pfl_pipeline_job *output; /* owned; NULL: packets go out as they are */
     struct pfl_list instances;       /* owned pfl_instance.of_session; by producer, then setup */
     size_t instances_len;
+    size_t instances_in[PFL_INSTANCE_STATES]; /* of these, in each state */
     struct pfl_shares instance_shares;
     uint64_t left_out; /* data sources left out because of a share */
     struct pfl_judging judging;

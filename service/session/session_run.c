@@ -450,7 +450,8 @@ static void check_all_stopped(struct pfl_service *service, struct pfl_session *s
 void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *producer,
                             uint64_t instance_id_untrusted)
 {
-    struct pfl_instance *instance = pfl_producer_find_instance(producer, instance_id_untrusted);
+    struct pfl_instance *instance =
+        pfl_service_find_instance(service, producer, instance_id_untrusted);
 
     if (instance == NULL || instance->state != PFL_INSTANCE_STARTING ||
         instance->session->state != PFL_SESSION_STARTED)
@@ -462,7 +463,8 @@ void pfl_session_on_started(struct pfl_service *service, struct pfl_producer *pr
 void pfl_session_on_stopped(struct pfl_service *service, struct pfl_producer *producer,
                             uint64_t instance_id_untrusted)
 {
-    struct pfl_instance *instance = pfl_producer_find_instance(producer, instance_id_untrusted);
+    struct pfl_instance *instance =
+        pfl_service_find_instance(service, producer, instance_id_untrusted);
 
     if (instance == NULL || instance->state != PFL_INSTANCE_STOPPING)
         return;

@@ -81,7 +81,7 @@ static int set_up(struct pfl_service *service, struct pfl_session *session,
         rc = pfl_session_add_instance(session, producer, source, plan_source, &instance);
     if (rc != 0)
         return rc;
-    instance->id = ++service->last_instance_id;
+    pfl_service_add_instance(service, instance);
     pfl_command_setup_source(instance);
     pfl_session_tell_instance(session, instance);
     if (session->state == PFL_SESSION_STARTED) {

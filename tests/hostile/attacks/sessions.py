@@ -19,7 +19,7 @@ from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
            "output_path_index", "output_path_swapped",
-           "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "costly_filters",
+           "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "many_instances", "costly_filters",
            "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
 
@@ -231,6 +231,46 @@ def one_name(build):
         if said != "ready" or took_s > 1.0:
             raise Failed("%s: %.2f s of the service's loop" % (said, took_s))
         return "%.2f s of the service's loop" % took_s
+
+
+def notify(producer, number):
+    """Of an instance that it does not have."""
+    for _ in range(number):
+        producer.invoke("NotifyDataSourceStarted", field(1, 1 << 40), lambda *_: None)
+    producer.call("Sync")
+
+
+def have_instances(ready, producers, consumers, number):
+    producer = Producer(producers, "hostile", ["a", "b"])
+    kept = [Consumer(consumers) for _ in range(5)]
+    for consumer in kept:
+        consumer.friends.append(producer)
+        why = consumer.enable(BUFFER + b"".join(field(2, field(1, field(1, "ab"[i % 2]))) for i in range(number)))
+        if why:
+            raise AssertionError(why)
+        producer.settle()
+    loop_ns = World.loop_ns(have_instances.world)
+    notify(producer, 1000)
+    notified_ns = World.loop_ns(have_instances.world)
+    producer.call("UnregisterDataSource", field(1, "b"))
+    producer.call("Sync")
+    ready("%d %d" % (notified_ns - loop_ns, World.loop_ns(have_instances.world) - notified_ns))
+
+
+def many_instances(build):
+    """nor does a producer with 5000 instances that says so, or unregisters the last ones, cost more than another"""
+    with World(build) as world:
+        have_instances.world = world
+        quiet = world.attack("neighbour", have_instances, world.producer, world.consumer, 2).wait_ready()
+        said = world.attack("member", have_instances, world.producer, world.consumer, 1000).wait_ready()
+        note = "quiet %s, attacked %s ns of the loop for 1000 notifications, and for all that is unregistered" % (
+            quiet, said)
+        if not all(part.isdigit() for part in (quiet + said).split()):
+            raise Failed(note)
+        quiet, (notified_ns, unregistered_ns) = [[int(ns) for ns in line.split()] for line in (quiet, said)]
+        if notified_ns > 3 * quiet[0] + 5e6 or unregistered_ns > 100e6:
+            raise Failed(note)
+        return note
 
 
 def string_filter(pattern, rules=1):

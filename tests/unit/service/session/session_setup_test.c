@@ -232,6 +232,48 @@ static void filters_of_one_name_share_the_budget(void **state)
     assert_true(pfl_shares_get(&session->instance_shares, MEMBER) != 0);
 }
 
+static void an_instance_is_found_by_its_producer_alone(void **state)
+{
+    const struct pfl_session *session;
+    struct pfl_list *it;
+
+    (void)state;
+    add_producer(0, MEMBER, "xy");
+    add_producer(1, MEMBER, "x");
+    session = enable(make_config("xy", 20, false));
+    PFL_LIST_EACH (it, &session->instances) {
+        const struct pfl_instance *instance = PFL_CONTAINER_OF(it, struct pfl_instance, of_session);
+        const struct pfl_producer *other = producers[instance->producer == producers[0]];
+
+        assert_ptr_equal(pfl_service_find_instance(&service, instance->producer, instance->id),
+                         instance);
+        assert_null(pfl_service_find_instance(&service, other, instance->id));
+        assert_null(pfl_service_find_instance(&service, instance->producer,
+                                              instance->id + PFL_SERVICE_INSTANCE_LISTS));
+    }
+}
+
+static void unregistering_drops_all_of_that_name_and_no_others(void **state)
+{
+    const struct pfl_session *session;
+
+    (void)state;
+    add_producer(0, MEMBER, "xy");
+    add_producer(1, MEMBER, "x");
+    session = enable(make_config("xyx", 3, false));
+    expect_instances(session, "0a 0b 0c 1a 1c ");
+    assert_true(pfl_session_are_all(session, PFL_INSTANCE_STARTED));
+    pfl_registry_unregister_source(&service, producers[0], pfl_span_of("x", 1));
+    expect_instances(session, "0b 1a 1c ");
+    assert_int_equal(session->instances_len, 3);
+    assert_true(pfl_session_are_all(session, PFL_INSTANCE_STARTED));
+    assert_int_equal(session->instances_in[PFL_INSTANCE_STOPPED], 0);
+    pfl_registry_unregister_source(&service, producers[0], pfl_span_of("y", 1));
+    pfl_registry_unregister_source(&service, producers[1], pfl_span_of("x", 1));
+    expect_instances(session, "");
+    assert_true(pfl_session_are_all(session, PFL_INSTANCE_STARTED)); /* as of none */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +283,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_left_out_once_is_not_tried_for_each_of_the_config,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(filters_of_one_name_share_the_budget, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_instance_is_found_by_its_producer_alone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(unregistering_drops_all_of_that_name_and_no_others, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
