@@ -35,7 +35,7 @@ uint64_t pfl_hash_keyed(const struct pfl_hash_key *key, struct pfl_span bytes);
 
 /* Hashes a number in a few steps. Visible hashes would reveal the key: only for tables whose
  * entries' positions are invisible. */
-static inline uint32_t pfl_hash_keyed_u32(const struct pfl_hash_key *key, uint32_t number)
+static inline uint32_t pfl_hash_keyed_number(const struct pfl_hash_key *key, uint64_t number)
 {
     uint64_t hash = (key->words[0] ^ number) * 0x9e3779b97f4a7c15u;
 

@@ -28,7 +28,7 @@ static struct pfl_id_map_slot *find_slot(const struct pfl_id_map *self,
                                          struct pfl_id_map_slot *slots, size_t capacity,
                                          uint32_t from)
 {
-    size_t i = pfl_hash_keyed_u32(&self->hash_key, from) & (capacity - 1);
+    size_t i = pfl_hash_keyed_number(&self->hash_key, from) & (capacity - 1);
 
     while (slots[i].to != 0 && slots[i].from != from)
         i = (i + 1) & (capacity - 1);

@@ -23,6 +23,7 @@ static void commit_chunk(const struct pfl_commit_conf *conf, uint16_t buffer_id,
         conf->get_allowed_buffer(conf->user, buffer_id, chunk->view.writer_id);
     struct pfl_trace_buffer_chunk in = {
         .producer_id = conf->identity.producer_id,
+        .producer_serial = conf->identity.producer_serial,
         .writer_id = chunk->view.writer_id,
         .chunk_id = chunk->view.chunk_id,
         .fragments = chunk->view.count,
@@ -124,6 +125,7 @@ static void on_patches(void *user, struct pfl_commit_data_patch_list *list)
     }
     pfl_trace_buffer_patch(buffer, &(struct pfl_trace_buffer_patches){
                                        .producer_id = conf->identity.producer_id,
+                                       .producer_serial = conf->identity.producer_serial,
                                        .writer_id = writer_id,
                                        .chunk_id = list->chunk_id_untrusted,
                                        .has_more_patches = list->has_more_patches,

@@ -13,6 +13,7 @@
 /* The producer that commits; stored with every chunk. */
 struct pfl_commit_identity {
     uint16_t producer_id;
+    uint32_t producer_serial; /* tells it from an earlier producer with this id */
     uint32_t uid;
     int64_t pid; /* -1 unknown */
     uint32_t machine_id;

@@ -7,9 +7,9 @@
  * does not fit. That packet has left the buffer already: the bytes that did not fit are kept in
  * `pending` for the next frame. The service's own packets are kept there, too. A long packet comes
  * in its own memory (gather.h), and is sent, or lent, part by part.
- * Failures: out of memory for `pending` ends the reply. Packets that claim the service's fields or
- * are malformed are counted and skipped. A producer may fill a buffer with such packets, or with
- * records without a packet; a call looks at a part of them and pauses.
+ * Failures: out of memory for `pending` ends the reply. Packets that claim the service's fields,
+ * are malformed, or whose writer gets no id, are counted and skipped. A producer may fill a buffer
+ * with such packets, or with records without a packet; a call looks at a part of them and pauses.
  * Owns the frame, `pending` and the long packet; buffers are borrowed. Limits: one frame, and one
  * packet that is kept from the buffers (at most 2^28 bytes, mostly less than a frame).
  */
@@ -295,20 +295,25 @@ static int carry_packet(struct pfl_readback *self, const struct pfl_trace_buffer
     return rc != 0 ? rc : pfl_buf_append(&self->pending, trusted, trusted_len);
 }
 
+static bool refuse(struct pfl_readback *self, const struct pfl_trace_buffer_packet *packet)
+{
+    self->invalid_packets++;
+    self->refused += REFUSED_COST + packet->bytes;
+    return false;
+}
+
 /* Counts a packet that must not be sent; makes sure that the sequence of any other has an id. */
 static inline bool is_sendable(struct pfl_readback *self,
                                const struct pfl_trace_buffer_packet *packet)
 {
     if (__builtin_expect(packet->is_long, false)
             ? !packet->is_valid
-            : !pfl_packet_is_valid(packet->slices, packet->slices_len)) {
-        self->invalid_packets++;
-        self->refused += REFUSED_COST + packet->bytes;
-        return false;
-    }
-    if (packet->source->packet_sequence_id == 0)
-        self->conf.on_new_source(self->conf.user, packet->source);
-    return true;
+            : !pfl_packet_is_valid(packet->slices, packet->slices_len))
+        return refuse(self, packet);
+    if (__builtin_expect(packet->source->packet_sequence_id != 0, true))
+        return true;
+    self->conf.on_new_source(self->conf.user, packet->source);
+    return packet->source->packet_sequence_id != 0 || refuse(self, packet);
 }
 
 /* The buffer's next packet; false: it has none now. */

@@ -35,7 +35,8 @@ struct pfl_readback_conf {
     struct pfl_trace_buffer *const *buffers;
     size_t buffers_len;
     /* Called before the first packet of a sequence is put into a frame (its packet_sequence_id is
-     * 0): sets packet_sequence_id, trusted and trusted_len. */
+     * 0): sets packet_sequence_id, trusted and trusted_len. If it leaves 0, the packet is refused.
+     */
     void (*on_new_source)(void *user, struct pfl_trace_buffer_source *source);
     /* Called once, when all buffers are drained: the last moment for pfl_readback_push. May be
      * NULL. */
@@ -103,7 +104,7 @@ PFL_MUST_USE int pfl_readback_next_packet(struct pfl_readback *self,
  * middle of a long packet. Serve others; the next call continues. Also after a part with `more`. */
 bool pfl_readback_is_paused(const struct pfl_readback *self);
 
-/* Packets refused since the beginning (malformed, or claiming trusted fields):
+/* Packets refused since the beginning (malformed, claiming trusted fields, of a source without id):
  * TraceStats.invalid_packets. Takes the count: the next call starts from 0. */
 uint64_t pfl_readback_take_invalid_packets(struct pfl_readback *self);
 

@@ -63,10 +63,10 @@ int pfl_retired_writer_stats_copy(struct pfl_retired_writer_stats *self,
 }
 
 /* The index position that holds the key, or the free one where it belongs. */
-static uint32_t probe(const struct pfl_retired_writer_stats *self, uint32_t key)
+static uint32_t probe(const struct pfl_retired_writer_stats *self, uint64_t key)
 {
     uint32_t mask = 2u * self->capacity - 1u;
-    uint32_t at = pfl_hash_keyed_u32(&self->hash_key, key) & mask;
+    uint32_t at = pfl_hash_keyed_number(&self->hash_key, key) & mask;
 
     while (self->index[at] != 0 && self->entries[self->index[at] - 1u].key != key)
         at = (at + 1u) & mask;
@@ -116,13 +116,14 @@ static bool make_room(struct pfl_retired_writer_stats *self, uint64_t who)
     return false;
 }
 
-void pfl_retired_writer_stats_put(struct pfl_retired_writer_stats *self, uint32_t key,
+void pfl_retired_writer_stats_put(struct pfl_retired_writer_stats *self, uint64_t key,
                                   const struct pfl_trace_buffer_source *source)
 {
     if (!make_room(self, source->who))
         return;
     self->index[probe(self, key)] = self->len + 1u;
-    self->entries[self->len++] = (struct pfl_usage_entry){.key = key, .usage = source->usage};
+    self->entries[self->len++] =
+        (struct pfl_usage_entry){.key = key, .who = source->who, .usage = source->usage};
 }
 
 /* Frees position `at` of the index and closes the gap, so that probing never meets a hole. */
@@ -139,7 +140,7 @@ static void remove_from_index(struct pfl_retired_writer_stats *self, uint32_t at
     }
 }
 
-bool pfl_retired_writer_stats_take(struct pfl_retired_writer_stats *self, uint32_t key,
+bool pfl_retired_writer_stats_take(struct pfl_retired_writer_stats *self, uint64_t key,
                                    struct pfl_trace_buffer_usage *ret_usage)
 {
     uint32_t at, place;

@@ -15,7 +15,8 @@
 #define PFL_RETIRED_WRITER_STATS_STEPS 8u
 
 struct pfl_usage_entry {
-    uint32_t key; /* pfl_sequence_key */
+    uint64_t key; /* pfl_sequence_key */
+    uint64_t who;
     struct pfl_trace_buffer_usage usage;
 };
 
@@ -36,11 +37,11 @@ PFL_MUST_USE int pfl_retired_writer_stats_copy(struct pfl_retired_writer_stats *
                                                const struct pfl_retired_writer_stats *from);
 /* Adds a key that is not there, with the usage of `source`. Without memory, past the limit, or
  * without a share of source->who, it is not remembered. */
-void pfl_retired_writer_stats_put(struct pfl_retired_writer_stats *self, uint32_t key,
+void pfl_retired_writer_stats_put(struct pfl_retired_writer_stats *self, uint64_t key,
                                   const struct pfl_trace_buffer_source *source);
 uint64_t pfl_retired_writer_stats_get_bytes(const struct pfl_retired_writer_stats *self);
 /* Removes it; false: it is not there. */
-bool pfl_retired_writer_stats_take(struct pfl_retired_writer_stats *self, uint32_t key,
+bool pfl_retired_writer_stats_take(struct pfl_retired_writer_stats *self, uint64_t key,
                                    struct pfl_trace_buffer_usage *ret_usage);
 
 #endif

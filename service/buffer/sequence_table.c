@@ -111,19 +111,20 @@ void pfl_sequence_table_settle(struct pfl_sequence_table *self)
     self->empties.prev->next = &self->empties;
 }
 
-static uint32_t key_of(const struct pfl_sequence *seq)
+static uint64_t key_of(const struct pfl_sequence *seq)
 {
-    return pfl_sequence_key(seq->source.producer_id, seq->source.writer_id);
+    return pfl_sequence_key(seq->source.producer_serial, seq->source.producer_id,
+                            seq->source.writer_id);
 }
 
 /* Home of a key in the index. */
-static uint32_t home_of(const struct pfl_sequence_table *self, uint32_t key)
+static uint32_t home_of(const struct pfl_sequence_table *self, uint64_t key)
 {
-    return pfl_hash_keyed_u32(&self->hash_key, key) & (self->index_capacity - 1u);
+    return pfl_hash_keyed_number(&self->hash_key, key) & (self->index_capacity - 1u);
 }
 
 /* The index position that holds the key, or the free one where it belongs. */
-static uint32_t probe(const struct pfl_sequence_table *self, uint32_t key)
+static uint32_t probe(const struct pfl_sequence_table *self, uint64_t key)
 {
     uint32_t at = home_of(self, key);
 
@@ -132,7 +133,7 @@ static uint32_t probe(const struct pfl_sequence_table *self, uint32_t key)
     return at;
 }
 
-struct pfl_sequence *pfl_sequence_table_find(struct pfl_sequence_table *self, uint32_t key)
+struct pfl_sequence *pfl_sequence_table_find(struct pfl_sequence_table *self, uint64_t key)
 {
     uint32_t at;
 
@@ -239,7 +240,8 @@ int pfl_sequence_table_add(struct pfl_sequence_table *self,
                            const struct pfl_trace_buffer_source *source,
                            struct pfl_sequence **ret_sequence)
 {
-    uint32_t key = pfl_sequence_key(source->producer_id, source->writer_id);
+    uint64_t key =
+        pfl_sequence_key(source->producer_serial, source->producer_id, source->writer_id);
     struct pfl_sequence *seq = pfl_sequence_table_find(self, key);
     uint32_t slot = 0;
     int rc;
@@ -316,6 +318,8 @@ void pfl_sequence_table_each(const struct pfl_sequence_table *self,
         const struct pfl_trace_buffer_source source = {
             .producer_id = (uint16_t)(entry->key >> 16),
             .writer_id = (uint16_t)entry->key,
+            .producer_serial = (uint32_t)(entry->key >> 32),
+            .who = entry->who,
             .usage = entry->usage,
         };
 

@@ -55,13 +55,16 @@ PFL_MUST_USE int pfl_sequence_table_copy(struct pfl_sequence_table *self,
 /* Call after the table was moved in memory as bytes: repairs pointers to itself. */
 void pfl_sequence_table_settle(struct pfl_sequence_table *self);
 
-static inline uint32_t pfl_sequence_key(uint16_t producer_id, uint16_t writer_id)
+/* Ids of producers that are gone are used again; a producer's id and serial number together never
+ * are. */
+static inline uint64_t pfl_sequence_key(uint32_t producer_serial, uint16_t producer_id,
+                                        uint16_t writer_id)
 {
-    return ((uint32_t)producer_id << 16) | writer_id;
+    return (uint64_t)producer_serial << 32 | (uint32_t)producer_id << 16 | writer_id;
 }
 
 /* NULL when there is none. */
-struct pfl_sequence *pfl_sequence_table_find(struct pfl_sequence_table *self, uint32_t key);
+struct pfl_sequence *pfl_sequence_table_find(struct pfl_sequence_table *self, uint64_t key);
 /* Finds it or adds it, without records and so among the empty ones. PFL_ENOMEM, PFL_ELIMIT (also
  * of the share of source->who). */
 PFL_MUST_USE int pfl_sequence_table_add(struct pfl_sequence_table *self,

@@ -32,6 +32,7 @@ static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, 
     result->units += PFL_SCRAPE_COST_CHUNK + payload_bytes / PFL_SCRAPE_BYTES_A_UNIT;
     pfl_trace_buffer_commit(buffer, &(struct pfl_trace_buffer_chunk){
                                         .producer_id = conf->identity.producer_id,
+                                        .producer_serial = conf->identity.producer_serial,
                                         .writer_id = view.writer_id,
                                         .chunk_id = view.chunk_id,
                                         .fragments = view.count,

@@ -159,7 +159,7 @@ static void count_usage(struct pfl_trace_buffer_usage *usage, uint32_t used_byte
 static struct pfl_sequence *get_sequence(struct pfl_trace_buffer *self,
                                          const struct pfl_trace_buffer_chunk *chunk)
 {
-    uint32_t key = pfl_sequence_key(chunk->producer_id, chunk->writer_id);
+    uint64_t key = pfl_sequence_key(chunk->producer_serial, chunk->producer_id, chunk->writer_id);
     struct pfl_sequence *seq = pfl_sequence_table_find(&self->sequences, key);
     struct pfl_trace_buffer_source source;
 
@@ -168,6 +168,7 @@ static struct pfl_sequence *get_sequence(struct pfl_trace_buffer *self,
     source = (struct pfl_trace_buffer_source){
         .producer_id = chunk->producer_id,
         .writer_id = chunk->writer_id,
+        .producer_serial = chunk->producer_serial,
         .producer_uid = chunk->producer_uid,
         .producer_pid = chunk->producer_pid,
         .machine_id = chunk->machine_id,
@@ -459,7 +460,7 @@ static uint32_t known_sizes_end(struct pfl_trace_buffer *self, struct pfl_sequen
 void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
                             const struct pfl_trace_buffer_patches *batch)
 {
-    uint32_t key = pfl_sequence_key(batch->producer_id, batch->writer_id);
+    uint64_t key = pfl_sequence_key(batch->producer_serial, batch->producer_id, batch->writer_id);
     struct pfl_sequence *seq =
         self->copy == NULL ? pfl_sequence_table_find(&self->sequences, key) : NULL;
     struct pfl_record *rec = seq != NULL ? find_patched(self, seq, batch->chunk_id) : NULL;

@@ -62,6 +62,7 @@ struct pfl_trace_buffer_stats {
 /* One SMB chunk as it is committed or scraped. */
 struct pfl_trace_buffer_chunk {
     uint16_t producer_id;
+    uint32_t producer_serial; /* tells it from an earlier producer with this id */
     uint16_t writer_id;
     uint32_t chunk_id;
     uint16_t fragments;     /* the header's count */
@@ -126,6 +127,7 @@ void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
 /* A batch for one chunk; offsets and values are the peer's. */
 struct pfl_trace_buffer_patches {
     uint16_t producer_id;
+    uint32_t producer_serial;
     uint16_t writer_id;
     uint32_t chunk_id;
     bool has_more_patches;
@@ -151,6 +153,7 @@ struct pfl_trace_buffer_usage {
 struct pfl_trace_buffer_source {
     uint16_t producer_id;
     uint16_t writer_id;
+    uint32_t producer_serial;
     uint32_t producer_uid;
     uint64_t who;
     int64_t producer_pid;
@@ -217,8 +220,8 @@ void pfl_trace_buffer_stats_get(const struct pfl_trace_buffer *self,
                                 struct pfl_trace_buffer_stats *ret_stats);
 /* The filled part of its size: all of it once the ring has wrapped. */
 uint64_t pfl_trace_buffer_get_used_bytes(const struct pfl_trace_buffer *self);
-/* Calls `each` for every sequence that ever wrote, in no order. For a forgotten one only the ids
- * and the usage are set. */
+/* Calls `each` for every sequence that ever wrote, in no order. For a forgotten one only the ids,
+ * `who` and the usage are set. */
 void pfl_trace_buffer_each_source(const struct pfl_trace_buffer *self,
                                   void (*each)(void *user, const struct pfl_trace_buffer_source *s),
                                   void *user);

@@ -36,7 +36,8 @@ uint64_t pfl_guardrails_get_limit(const struct pfl_service *service)
                    sum_buffers(&service->closing);
     struct pfl_list *it;
 
-    sum += service->shares.peer_bytes.used + service->shares.writer_bytes.used;
+    sum += service->shares.peer_bytes.used + service->shares.writer_bytes.used +
+           service->shares.sequence_id_bytes.used;
     PFL_LIST_EACH (it, &service->producers) {
         sum += PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     }

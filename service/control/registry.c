@@ -234,6 +234,7 @@ int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
     struct commit_scope scope = {.service = self, .producer = producer};
     struct pfl_commit_conf conf = {
         .identity = {.producer_id = producer->id,
+                     .producer_serial = (uint32_t)producer->serial,
                      .uid = producer->uid,
                      .pid = producer->pid,
                      .machine_id = producer->machine_id,

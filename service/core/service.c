@@ -51,6 +51,7 @@ void pfl_service_set_owner(struct pfl_service *self, uint32_t uid)
     self->shares.peer_bytes.owner = self->shares.buffer_bytes.owner = uid;
     self->shares.buffer_ids.owner = self->shares.writer_bytes.owner = uid;
     self->flushes.waits.owner = uid;
+    self->shares.sequence_id_bytes.owner = uid;
     self->triggers.shares.owner = self->scrape_budget.owner = self->vm_budget.owner = uid;
 }
 
@@ -69,6 +70,7 @@ static void open_shares(struct pfl_service *self)
     self->shares.peer_bytes.max = PFL_SERVICE_MAX_PEER_BYTES;
     self->shares.buffer_ids.max = PFL_SERVICE_MAX_BUFFERS;
     self->shares.writer_bytes.max = PFL_SERVICE_MAX_WRITER_BYTES;
+    self->shares.sequence_id_bytes.max = PFL_SERVICE_MAX_SEQUENCE_ID_BYTES;
     self->shares.buffer_bytes.max = buffer_bytes_max != 0 ? buffer_bytes_max : INT64_MAX;
     if (conf->facts != NULL)
         pfl_service_set_owner(self, conf->facts->uid);

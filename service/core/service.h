@@ -40,8 +40,10 @@
 #define PFL_SERVICE_MAX_PEER_BYTES (512u << 20)
 /* What the buffers know of writers: some 800 bytes for each that has chunks in a buffer. */
 #define PFL_SERVICE_MAX_WRITER_BYTES (256u << 20)
-#define PFL_SERVICE_CONN_BYTES       4096u /* charged for a connection */
-#define PFL_SERVICE_CONN_FDS         2u /* charged for a connection: its own, and memory or a file */
+/* Packet sequence ids of all sessions, some 96 bytes each. */
+#define PFL_SERVICE_MAX_SEQUENCE_ID_BYTES (128u << 20)
+#define PFL_SERVICE_CONN_BYTES            4096u /* charged for a connection */
+#define PFL_SERVICE_CONN_FDS              2u /* charged for a connection: its own, and memory or a file */
 /* Limit of all buffers: a part of the machine's memory. A clone counts what it holds. */
 #define PFL_SERVICE_CLONE_BYTES (1u << 20) /* charged for a clone */
 #define PFL_SERVICE_MAX_CLONES  1024u
@@ -142,6 +144,7 @@ struct pfl_service {
         struct pfl_shares buffer_bytes; /* of all sessions, as configured; of clones, as filled */
         struct pfl_shares buffer_ids;
         struct pfl_shares writer_bytes; /* of all buffers' tables of writers */
+        struct pfl_shares sequence_id_bytes;
     } shares;
     uint64_t last_scraped_who;            /* the user whose scrape had the last turn */
     uint64_t scrape_turns;                /* their number so far */

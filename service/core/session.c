@@ -57,7 +57,7 @@ int pfl_session_new(struct pfl_session_plan *plan, const struct pfl_hash_key *ha
     s->timers =
         (struct pfl_session_timers){PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER,
                                     PFL_SESSION_NEVER, PFL_SESSION_NEVER, PFL_SESSION_NEVER};
-    s->sequences.hash_key = *hash_key;
+    pfl_sequence_ids_init(&s->sequences, hash_key, NULL);
     rc = make_buffers(s, hash_key, charged);
     if (rc != 0) {
         free_buffers(s);

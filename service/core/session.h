@@ -116,8 +116,9 @@ struct pfl_session {
     uint64_t scrape_turn; /* number of its last scrape turn */
     bool is_finishing; /* DISABLED, but its last scrape is not over, and on_disabled not called */
     bool is_all_started_sent;
-    bool is_copied;  /* a clone whose buffers are still being copied; its consumer waits */
-    bool is_boosted; /* its plan's boost is in effect */
+    bool has_told_of_no_id; /* of a writer without a packet sequence id */
+    bool is_copied;         /* a clone whose buffers are still being copied; its consumer waits */
+    bool is_boosted;        /* its plan's boost is in effect */
 };
 
 /* Takes `plan` on success. Buffers have no ids yet; `charged` as of pfl_trace_buffer_conf.

@@ -325,6 +325,9 @@ static int clone_buffers(struct pfl_service *service, struct pfl_clone *clone,
                          struct pfl_session *session, bool is_transfer)
 {
     clone->is_taken[is_transfer] = true;
+    if (clone->fd >= 0 && !is_transfer &&
+        !hold(service, clone, pfl_sequence_ids_get_bytes(&session->sequences)))
+        return PFL_EPERM;
     for (size_t i = 0; i < clone->buffers_len; i++) {
         struct pfl_trace_buffer *ring = session->buffers[i].ring;
         int rc;

@@ -14,7 +14,7 @@
  * A sequence that does not clear its state, although its packets need it, is counted in the index
  * as unresolved. Slices that are open at the cut have their two ends in two segments.
  * Failures: those of the disk, which session_file.c handles. Limits: a sequence past
- * PFL_ROTATION_SEQUENCES is not sorted and stays in the old segment.
+ * PFL_ROTATION_SEQUENCES in a segment is not sorted and stays in the old segment.
  */
 #include "service/session/rotation.h"
 
@@ -57,13 +57,12 @@ int pfl_rotation_new(const struct pfl_plan_file *plan, uint64_t boottime_ns,
     self->number = 1;
     self->begin_ns = boottime_ns;
     pfl_buf_init(&self->next, NEXT_MAX_BYTES);
-    self->sequences = pfl_mem_zalloc(PFL_ROTATION_SEQUENCES);
     self->path = copy_path(plan);
     self->next_path = copy_path(plan);
     self->old_path = copy_path(plan);
     self->index_path = copy_path(plan);
-    if (self->sequences == NULL || self->path == NULL || self->next_path == NULL ||
-        self->old_path == NULL || self->index_path == NULL) {
+    if (self->path == NULL || self->next_path == NULL || self->old_path == NULL ||
+        self->index_path == NULL) {
         pfl_rotation_free(self);
         return PFL_ENOMEM;
     }
@@ -76,7 +75,7 @@ void pfl_rotation_free(struct pfl_rotation *self)
     if (self == NULL)
         return;
     pfl_buf_fini(&self->next);
-    pfl_mem_free(self->sequences);
+    pfl_rotation_sequences_fini(&self->sequences);
     pfl_mem_free(self->path);
     pfl_mem_free(self->next_path);
     pfl_mem_free(self->old_path);
@@ -181,22 +180,28 @@ static struct facts read_facts(struct pfl_span packet)
 static bool sort(struct pfl_rotation *self, struct facts facts)
 {
     bool is_cutting = self->phase == PFL_ROTATION_CUTTING;
-    uint8_t *state;
+    bool is_unresolved = false;
+    uint8_t known;
+    uint8_t state;
 
     if (facts.sequence <= SERVICE_SEQUENCE)
         return is_cutting && facts.sequence == SERVICE_SEQUENCE && !facts.is_stats;
-    if (facts.sequence >= PFL_ROTATION_SEQUENCES)
+    if (facts.sequence > UINT32_MAX)
         return false;
-    state = &self->sequences[facts.sequence];
+    known = state = pfl_rotation_sequences_get(&self->sequences, (uint32_t)facts.sequence);
     if (is_cutting && (facts.flags & TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED) != 0)
-        *state = SEQUENCE_MOVED;
-    if (*state == SEQUENCE_UNSEEN) {
-        *state = SEQUENCE_SEEN;
-        self->unresolved += (facts.flags & (TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED |
-                                            TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE)) ==
-                            TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE;
+        state = SEQUENCE_MOVED;
+    if (state == SEQUENCE_UNSEEN) {
+        state = SEQUENCE_SEEN;
+        is_unresolved = (facts.flags & (TRACE_PACKET__SEQ_INCREMENTAL_STATE_CLEARED |
+                                        TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE)) ==
+                        TRACE_PACKET__SEQ_NEEDS_INCREMENTAL_STATE;
     }
-    return is_cutting && *state == SEQUENCE_MOVED;
+    if (state != known &&
+        pfl_rotation_sequences_set(&self->sequences, (uint32_t)facts.sequence, state) != 0)
+        return false;
+    self->unresolved += is_unresolved;
+    return is_cutting && state == SEQUENCE_MOVED;
 }
 
 bool pfl_rotation_goes_next(struct pfl_rotation *self, struct pfl_span packet)
@@ -220,8 +225,8 @@ void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, si
     struct pfl_buf packet;
     int rc = 0;
 
-    if (sequence <= SERVICE_SEQUENCE || sequence >= PFL_ROTATION_SEQUENCES ||
-        self->sequences[sequence] != SEQUENCE_UNSEEN)
+    if (sequence <= SERVICE_SEQUENCE || sequence > UINT32_MAX ||
+        pfl_rotation_sequences_get(&self->sequences, (uint32_t)sequence) != SEQUENCE_UNSEEN)
         return;
     pfl_buf_init(&packet, NOTE_MAX_BYTES);
     for (size_t i = 0; rc == 0 && i < slices_len; i++)
@@ -235,8 +240,7 @@ void pfl_rotation_note(struct pfl_rotation *self, const struct iovec *slices, si
 
 void pfl_rotation_end_cut(struct pfl_rotation *self)
 {
-    for (size_t i = 0; i < PFL_ROTATION_SEQUENCES; i++)
-        self->sequences[i] = self->sequences[i] == SEQUENCE_MOVED ? SEQUENCE_SEEN : SEQUENCE_UNSEEN;
+    pfl_rotation_sequences_turn(&self->sequences, SEQUENCE_MOVED, SEQUENCE_SEEN);
     self->phase = PFL_ROTATION_WRITING;
     self->slot ^= 1;
     self->number++;

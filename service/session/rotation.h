@@ -13,10 +13,9 @@
 
 #include "base/buf.h"
 #include "service/core/disk.h"
-#include "service/core/sequence_ids.h"
 #include "service/plan/session_plan.h"
+#include "service/session/rotation_sequences.h"
 
-#define PFL_ROTATION_SEQUENCES     (PFL_SEQUENCE_ID_FIRST + PFL_SEQUENCE_IDS_MAX + 1u)
 #define PFL_ROTATION_INDEX_SLOT    2u
 #define PFL_ROTATION_LINE_BYTES    1024u
 #define PFL_ROTATION_NUMBER_DIGITS 6u /* at least, after a dot */
@@ -48,13 +47,13 @@ struct pfl_rotation {
     struct pfl_buf next; /* owned: what the next job writes into the next segment */
     uint64_t next_begin_ns;
     uint64_t next_bytes;
-    bool is_last_pass;  /* the cut ends with the pass that runs */
-    bool has_next;      /* its file exists, or the current job creates it */
-    uint8_t *sequences; /* owned: by packet sequence id, enum of rotation.c */
-    char *path;         /* owned */
-    char *next_path;    /* owned; of the path, room for a suffix */
-    char *old_path;     /* likewise */
-    char *index_path;   /* likewise */
+    bool is_last_pass;                       /* the cut ends with the pass that runs */
+    bool has_next;                           /* its file exists, or the current job creates it */
+    struct pfl_rotation_sequences sequences; /* states: enum of rotation.c */
+    char *path;                              /* owned */
+    char *next_path;                         /* owned; of the path, room for a suffix */
+    char *old_path;                          /* likewise */
+    char *index_path;                        /* likewise */
     char line[PFL_ROTATION_LINE_BYTES];
 };
 

@@ -53,6 +53,7 @@ static bool scrape_some(const struct scope *scope, uint32_t *page, uint64_t *cre
     const struct pfl_producer *producer = scope->producer;
     const struct pfl_smb_scrape_conf conf = {
         .identity = {.producer_id = producer->id,
+                     .producer_serial = (uint32_t)producer->serial,
                      .uid = producer->uid,
                      .pid = producer->pid,
                      .machine_id = producer->machine_id,

@@ -21,11 +21,13 @@ int pfl_session_make_parts(struct pfl_service *service, uint32_t who, struct pfl
     if (rc != 0)
         return rc;
     rc = pfl_session_new(plan, &service->hash_key, &service->shares.writer_bytes, ret_session);
-    if (rc != 0)
+    if (rc != 0) {
         pfl_pipeline_job_free(output);
-    else
-        (*ret_session)->output = output;
-    return rc;
+        return rc;
+    }
+    (*ret_session)->output = output;
+    (*ret_session)->sequences.charged = &service->shares.sequence_id_bytes;
+    return 0;
 }
 
 struct pfl_trace_uuid pfl_session_make_uuid(struct pfl_service *service)

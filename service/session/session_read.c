@@ -24,6 +24,7 @@
 #include "proto/packet.h"
 #include "service/session/session_file.h"
 #include "service/session/session_record.h"
+#include "service/session/session_sequences.h"
 #include "service/session/session_vms.h"
 #include "service/session/stats.h"
 #include "service/session/trigger_state.h"
@@ -48,6 +49,7 @@ static void encode_clocks(struct pfl_message *m, const struct pfl_service *servi
 
 struct provenance {
     struct pfl_message *m;
+    const struct pfl_service *service;
     struct pfl_session *session;
     size_t max_len;
 };
@@ -59,8 +61,7 @@ static void encode_sequence(void *user, const struct pfl_trace_buffer_source *so
     size_t mark;
 
     if (p->m->buf->len > p->max_len ||
-        pfl_sequence_ids_get(&p->session->sequences, source->producer_id, source->writer_id,
-                             &sequence_id) != 0)
+        pfl_session_sequences_get(p->service, p->session, source, &sequence_id) != 0)
         return;
     mark = pfl_message_begin(p->m, TRACE_PROVENANCE__BUFFER__SEQUENCES);
     pfl_message_varint(p->m, TRACE_PROVENANCE__SEQUENCE__ID, sequence_id);
@@ -71,7 +72,12 @@ static void encode_sequence(void *user, const struct pfl_trace_buffer_source *so
 static void encode_provenance(struct pfl_message *m, const struct pfl_service *service,
                               struct pfl_session *session)
 {
-    struct provenance p = {.m = m, .session = session, .max_len = m->buf->len + PROVENANCE_MAX};
+    struct provenance p = {
+        .m = m,
+        .service = service,
+        .session = session,
+        .max_len = m->buf->len + PROVENANCE_MAX,
+    };
     size_t packet = pfl_service_packet_begin(m, service->conf.facts);
     size_t content;
 
@@ -197,6 +203,17 @@ static int push_head(struct pfl_session_read *self)
     return 0;
 }
 
+static void tell_of_no_id(struct pfl_session *session, const struct pfl_trace_buffer_source *source)
+{
+    if (session->has_told_of_no_id)
+        return;
+    session->has_told_of_no_id = true;
+    pfl_log_warn("sequence-without-id",
+                 "session=%llu uid=%u remedy=\"this user's producers have too many writers; their "
+                 "packets are dropped and counted as invalid\"",
+                 (unsigned long long)session->id, source->producer_uid);
+}
+
 static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
 {
     struct pfl_session_read *self = user;
@@ -207,10 +224,10 @@ static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
     };
     uint32_t sequence_id;
 
-    /* Past the table's limit all share one more id: their packets stay readable one by one. */
-    if (pfl_sequence_ids_get(&self->session->sequences, source->producer_id, source->writer_id,
-                             &sequence_id) != 0)
-        sequence_id = PFL_SEQUENCE_ID_FIRST + PFL_SEQUENCE_IDS_MAX;
+    if (pfl_session_sequences_get(self->service, self->session, source, &sequence_id) != 0) {
+        tell_of_no_id(self->session, source);
+        return;
+    }
     trusted.sequence_id = sequence_id;
     source->packet_sequence_id = sequence_id;
     source->trusted_len = (uint8_t)pfl_packet_encode_trusted(source->trusted, &trusted);

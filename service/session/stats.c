@@ -7,6 +7,7 @@
 #include "service/session/stats.h"
 
 #include "perfetto/trace_stats.fields.h"
+#include "service/session/session_sequences.h"
 
 #define WRITER_STATS_MAX_BYTES 256u /* of one writer's entry, at most */
 
@@ -58,6 +59,7 @@ uint64_t pfl_stats_count_losses(const struct pfl_session *session)
 
 struct writers {
     struct pfl_message *m;
+    const struct pfl_service *service;
     struct pfl_session *session;
     uint32_t buffer;
     size_t max_len;
@@ -75,8 +77,7 @@ static void encode_writer(void *user, const struct pfl_trace_buffer_source *sour
     size_t entry;
 
     if (m->buf->len + WRITER_STATS_MAX_BYTES > w->max_len ||
-        pfl_sequence_ids_get(&w->session->sequences, source->producer_id, source->writer_id,
-                             &sequence_id) != 0)
+        pfl_session_sequences_get(w->service, w->session, source, &sequence_id) != 0)
         return;
     for (size_t i = 0; i <= PFL_USAGE_BOUNDS; i++) {
         counts_len += pfl_varint_put(counts + counts_len, source->usage.counts[i]);
@@ -92,9 +93,10 @@ static void encode_writer(void *user, const struct pfl_trace_buffer_source *sour
     pfl_message_end(m, entry);
 }
 
-static void encode_writers(struct pfl_message *m, struct pfl_session *session, size_t max_len)
+static void encode_writers(struct pfl_message *m, const struct pfl_service *service,
+                           struct pfl_session *session, size_t max_len)
 {
-    struct writers w = {.m = m, .session = session, .max_len = max_len};
+    struct writers w = {.m = m, .service = service, .session = session, .max_len = max_len};
 
     for (size_t i = 0; i < PFL_USAGE_BOUNDS; i++)
         pfl_message_varint(m, TRACE_STATS__CHUNK_PAYLOAD_HISTOGRAM_DEF,
@@ -152,5 +154,5 @@ void pfl_stats_encode(struct pfl_message *m, const struct pfl_service *service,
     pfl_message_varint(m, TRACE_STATS__FLUSHES_FAILED, c->flushes_failed);
     pfl_message_varint(m, TRACE_STATS__FINAL_FLUSH_OUTCOME, c->final_flush_outcome);
     if (!session->plan->builtin.no_histograms)
-        encode_writers(m, session, max_len);
+        encode_writers(m, service, session, max_len);
 }

@@ -13,7 +13,7 @@ from world import (SEATS, Child, Client, Consumer, Failed, Producer, World, dict
                    get_slowness)
 
 ATTACKS = ["connections", "passed_descriptors", "subordinate_users", "many_connections", "data_sources", "descriptors", "instances",
-           "half_frames", "writers", "sequences", "buffers", "clones", "clones_of_many_buffers", "queries", "guardrails"]
+           "half_frames", "writers", "sequences", "sequence_ids", "buffers", "clones", "clones_of_many_buffers", "queries", "guardrails"]
 ROUNDS = 30
 GUARDRAILS_MIB = 64  # besides what is allowed
 BUSY_MS = 50  # what a machine with other work adds to anything
@@ -451,15 +451,21 @@ class Writers(Producer):
         super().on_setup(setup)
         self.target = dict(fields(setup[2])).get(2, 0)
 
-    def fill(self, count):
+    def wait_for_start(self):
         while not self.instances and self.has_input(5):
             self.dispatch()
+
+    def make_calls(self, count):
         moves = []
         for writer in range(1, count + 1):
             chunk = struct.pack("<IHH", 0, writer, 1) + b"\x02\x08\x01"
             moves.append(field(1, field(4, chunk) + field(3, self.target)))
-        for at in range(0, len(moves), 4000):
-            self.call("CommitData", b"".join(moves[at:at + 4000]))
+        return [b"".join(moves[at:at + 4000]) for at in range(0, len(moves), 4000)]
+
+    def fill(self, count):
+        self.wait_for_start()
+        for call in self.make_calls(count):
+            self.call("CommitData", call)
 
 
 def write_as_many(ready, path, count):
@@ -495,6 +501,54 @@ def sequences(build):
         if count_chunks(root) != stored + 10:
             raise Failed("of another user's ten writers %d have a chunk there" % (count_chunks(root) - stored))
         return "the service grew by %d MiB; %s" % (grown, compare(world, quiet))
+
+
+def come_and_go(ready, path, count):
+    """Each producer's writers have a packet each; then it is gone. What it sends is made once."""
+    calls = None
+    for number in range(count):
+        producer = Writers(path, "writers.%d" % number, ["victim"])
+        producer.wait_for_start()
+        calls = calls or producer.make_calls(32767)
+        for call in calls:
+            producer.call("CommitData", call)
+        producer.close()
+    ready("%d" % (count * 32767))
+
+
+def write_as(ready, path, count):
+    producer = Writers(path, "few", ["victim"])
+    producer.fill(count)
+    ready("%d" % count)
+
+
+def read_identities(consumer):
+    """Of producers' packets: (user, sequence)."""
+    packets = [dict(fields(packet)) for packet in consumer.packets()]
+    return {(packet[3], packet[10]) for packet in packets if packet.get(10, 1) != 1 and 3 in packet}
+
+
+def sequence_ids(build):
+    """after a million writers that came and went, others' writers have sequence ids of their own"""
+    with World(build) as world:
+        root = Consumer(world.consumer)
+        why = root.enable(field(1, field(1, 65536)) + field(2, field(1, field(1, "victim"))))
+        if why:
+            raise Failed(why)
+        child = world.attack("stranger", come_and_go, world.producer, 33)
+        while not select.select([child.ready], [], [], 0.05)[0]:
+            root.call("ReadBuffers")
+        child.wait_ready()
+        root.call("ReadBuffers")
+        grown = world.memory_kb("VmRSS")
+        for seat in ("stranger", "neighbour", None):
+            world.attack(seat, write_as, world.producer, 5).wait_ready()
+        time.sleep(0.1)
+        seen = read_identities(root)
+        ids = {sequence for _, sequence in seen}
+        if len(seen) != 15 or len(ids) != 15:
+            raise Failed("%d writers of three users have %d sequence ids" % (len(seen), len(ids)))
+        return "ids up to %d, the service has %d MiB" % (max(ids), grown >> 10)
 
 
 def ask_for_buffers(ready, path):

@@ -41,9 +41,9 @@ static void numbers_chosen_to_meet_do_not_meet_with_another_key(void **state)
 
     (void)state;
     for (uint32_t number = 1; number < 65536; number++) {
-        if (pfl_hash_keyed_u32(&known, number) % 64 != 0)
+        if (pfl_hash_keyed_number(&known, number) % 64 != 0)
             continue;
-        counts[pfl_hash_keyed_u32(&key, number) % 64]++;
+        counts[pfl_hash_keyed_number(&key, number) % 64]++;
         chosen++;
     }
     assert_true(chosen > 512);

@@ -15,9 +15,9 @@
 
 static struct pfl_sequence_table table;
 
-static uint32_t key(uint32_t number)
+static uint64_t key(uint32_t number)
 {
-    return pfl_sequence_key((uint16_t)(1 + number / 7), (uint16_t)(1 + number % 7));
+    return pfl_sequence_key(0, (uint16_t)(1 + number / 7), (uint16_t)(1 + number % 7));
 }
 
 static struct pfl_sequence *add(uint32_t number)

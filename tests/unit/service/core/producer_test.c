@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "base/message.h"
-#include "service/core/sequence_ids.h"
 #include "tests/support/sweep.h"
 
 static const struct pfl_producer_conf conf = {.uid = 7,
@@ -175,37 +174,6 @@ static void a_full_message_fails_once_and_stays_failed(void **state)
     pfl_buf_fini(&buf);
 }
 
-static int give_ids(void *arg)
-{
-    struct pfl_sequence_ids ids = {0};
-    uint32_t id = 0;
-    int rc = 0;
-
-    (void)arg;
-    for (uint16_t i = 0; rc == 0 && i < 200; i++)
-        rc = pfl_sequence_ids_get(&ids, 1, i, &id);
-    pfl_sequence_ids_fini(&ids);
-    return rc;
-}
-
-static void sequence_ids_count_from_two_and_stay(void **state)
-{
-    struct pfl_sequence_ids ids = {0};
-    uint32_t id;
-
-    (void)state;
-    for (uint32_t i = 0; i < 5000; i++) {
-        assert_int_equal(pfl_sequence_ids_get(&ids, (uint16_t)(i >> 8), (uint16_t)i, &id), 0);
-        assert_int_equal(id, i + 2);
-    }
-    for (uint32_t i = 0; i < 5000; i++) {
-        assert_int_equal(pfl_sequence_ids_get(&ids, (uint16_t)(i >> 8), (uint16_t)i, &id), 0);
-        assert_int_equal(id, i + 2);
-    }
-    pfl_sequence_ids_fini(&ids);
-    pfl_sweep(give_ids, NULL, false);
-}
-
 static struct pfl_data_source *source_of(size_t bytes)
 {
     static uint8_t descriptor[PFL_PRODUCER_MAX_SOURCE_BYTES];
@@ -266,51 +234,6 @@ static void sources_are_taken_up_to_their_bytes(void **state)
     pfl_sweep_assert_no_leak();
 }
 
-static int copy_ids(void *arg)
-{
-    struct pfl_sequence_ids from = {0};
-    struct pfl_sequence_ids copy = {0};
-    uint32_t id = 0;
-    int rc = 0;
-
-    (void)arg;
-    for (uint16_t writer = 1; rc == 0 && writer <= 100; writer++)
-        rc = pfl_sequence_ids_get(&from, 7, writer, &id);
-    if (rc == 0)
-        rc = pfl_sequence_ids_copy(&copy, &from);
-    for (uint16_t writer = 1; rc == 0 && writer <= 100; writer++) {
-        rc = pfl_sequence_ids_get(&copy, 7, writer, &id);
-        if (rc == 0)
-            assert_int_equal(id, PFL_SEQUENCE_ID_FIRST + writer - 1);
-    }
-    if (rc == 0)
-        rc = pfl_sequence_ids_get(&copy, 8, 1, &id);
-    if (rc == 0)
-        assert_int_equal(id, PFL_SEQUENCE_ID_FIRST + 100);
-    if (rc == 0)
-        rc = pfl_sequence_ids_get(&from, 9, 1, &id); /* independent of the copy */
-    if (rc == 0)
-        assert_int_equal(id, PFL_SEQUENCE_ID_FIRST + 100);
-    pfl_sequence_ids_fini(&copy);
-    pfl_sequence_ids_fini(&from);
-    return rc;
-}
-
-static void a_copy_has_the_same_ids_and_then_its_own(void **state)
-{
-    struct pfl_sequence_ids from = {0};
-    struct pfl_sequence_ids copy = {0};
-    uint32_t id = 0;
-
-    (void)state;
-    pfl_sweep(copy_ids, NULL, false);
-    assert_int_equal(pfl_sequence_ids_copy(&copy, &from), 0); /* of none */
-    assert_int_equal(pfl_sequence_ids_get(&copy, 1, 1, &id), 0);
-    assert_int_equal(id, PFL_SEQUENCE_ID_FIRST);
-    pfl_sequence_ids_fini(&copy);
-    pfl_sweep_assert_no_leak();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,10 +244,8 @@ int main(void)
         cmocka_unit_test(data_sources_are_bounded_in_number_and_bytes),
         cmocka_unit_test(nested_messages_have_minimal_lengths),
         cmocka_unit_test(a_full_message_fails_once_and_stays_failed),
-        cmocka_unit_test(sequence_ids_count_from_two_and_stay),
         cmocka_unit_test(sources_are_taken_up_to_their_number),
         cmocka_unit_test(sources_are_taken_up_to_their_bytes),
-        cmocka_unit_test(a_copy_has_the_same_ids_and_then_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
