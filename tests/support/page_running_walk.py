@@ -45,7 +45,8 @@ def walk_snapshot(w):
 def walk_stop(w):
     w.go("/running")
     w.click("button[aria-label='Stop…: flight']")
-    w.claim("a stop asks first", w.wait("document.querySelector('h1')?.innerText == 'Stop flight on 2 hosts?' && document.readyState == 'complete'"), w.text())
+    w.claim("a stop asks first", w.wait(
+        "document.querySelector('h1')?.innerText == 'Stop flight on 2 hosts?' && document.readyState == 'complete'"), w.text())
     w.claim("with the command that does the same", re.match(
         "perfleet stop flight --relay .* --host db1 --host web1$", w.run("document.querySelector('#command').innerText")), w.text())
     w.judge("stop", 360)
