@@ -210,6 +210,39 @@ int pfl_filter_strings_add(struct pfl_filter_strings *self, struct pfl_span chai
     return PFL_EPARSE;
 }
 
+/* Without its name, which only a chain that is added later needs. */
+static int share_rule(const struct pfl_filter_rule *from, struct pfl_filter_rule *rule)
+{
+    int rc = pfl_pattern_copy(from->pattern, &rule->pattern);
+
+    if (rc != 0)
+        return rc;
+    rule->policy = from->policy;
+    memcpy(rule->types, from->types, sizeof(rule->types));
+    rule->payload_start_len = from->payload_start_len;
+    if (from->payload_start_len == 0)
+        return 0;
+    rule->payload_start = pfl_mem_memdup(from->payload_start, from->payload_start_len);
+    return rule->payload_start != NULL ? 0 : PFL_ENOMEM;
+}
+
+int pfl_filter_strings_copy(struct pfl_filter_strings *self, const struct pfl_filter_strings *from)
+{
+    int rc = 0;
+
+    if (from->len == 0)
+        return 0;
+    self->rules = pfl_mem_calloc(from->len, sizeof(*self->rules));
+    if (self->rules == NULL)
+        return PFL_ENOMEM;
+    self->capacity = from->len;
+    while (rc == 0 && self->len < from->len) {
+        rc = share_rule(&from->rules[self->len], &self->rules[self->len]);
+        self->len++;
+    }
+    return rc;
+}
+
 void pfl_filter_strings_fini(struct pfl_filter_strings *self)
 {
     for (size_t i = 0; i < self->len; i++)

@@ -39,6 +39,9 @@ struct pfl_filter_strings {
  * name in TraceFilter, for messages. PFL_EPARSE with `ret_why`, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_filter_strings_add(struct pfl_filter_strings *self, struct pfl_span chain,
                                         const char *field, char ret_why[PFL_FILTER_WHY_BYTES]);
+/* `self` is zeroed: gets the rules of `from`, as pfl_pattern_copy. PFL_ENOMEM: call fini. */
+PFL_MUST_USE int pfl_filter_strings_copy(struct pfl_filter_strings *self,
+                                         const struct pfl_filter_strings *from);
 void pfl_filter_strings_fini(struct pfl_filter_strings *self); /* legal on zeroed memory */
 
 /* Once all rules are there. */

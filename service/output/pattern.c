@@ -41,9 +41,15 @@ struct codes {
     pcre2_code *bytes; /* owned; for all others; NULL: cannot be said in bytes */
 };
 
-struct pfl_pattern {
+/* Immutable; shared by a pattern and its copies. */
+struct compiled {
+    size_t users;
     struct codes plain; /* NULL: a pattern that counts */
     struct codes counted;
+};
+
+struct pfl_pattern {
+    struct compiled *compiled;       /* shared */
     pcre2_match_data *match;         /* owned; all have the same groups */
     pcre2_match_context *context;    /* owned: the bounds */
     const atomic_bool *is_cancelled; /* borrowed; NULL: never */
@@ -110,24 +116,6 @@ static int compile_both(struct codes *codes, struct pfl_span pattern, uint32_t o
     return rc;
 }
 
-static int prepare_match(struct pfl_pattern *self)
-{
-    pcre2_general_context *memory = pcre2_general_context_create(NULL, NULL, NULL);
-
-    if (memory == NULL)
-        return PFL_ENOMEM;
-    self->match = pcre2_match_data_create_from_pattern(self->counted.utf, memory);
-    self->context = pcre2_match_context_create(memory);
-    pcre2_general_context_free(memory);
-    if (self->match == NULL || self->context == NULL)
-        return PFL_ENOMEM;
-    (void)pcre2_set_depth_limit(self->context, MATCH_DEPTH_MAX);
-    (void)pcre2_set_heap_limit(self->context, MATCH_HEAP_KIB);
-    return pcre2_pattern_info(self->counted.utf, PCRE2_INFO_CAPTURECOUNT, &self->groups) == 0
-               ? 0
-               : PFL_EPARSE;
-}
-
 static uint64_t cost_of_step(size_t text_len)
 {
     return 1 + text_len / PFL_PATTERN_UNIT_BYTES;
@@ -153,6 +141,41 @@ static int on_callout(pcre2_callout_block *block, void *user)
     return pay(user, block->subject_length) && !is_cancelled(user) ? 0 : PCRE2_ERROR_CALLOUT;
 }
 
+static int prepare_match(struct pfl_pattern *self)
+{
+    pcre2_general_context *memory = pcre2_general_context_create(NULL, NULL, NULL);
+
+    if (memory == NULL)
+        return PFL_ENOMEM;
+    self->match = pcre2_match_data_create_from_pattern(self->compiled->counted.utf, memory);
+    self->context = pcre2_match_context_create(memory);
+    pcre2_general_context_free(memory);
+    if (self->match == NULL || self->context == NULL)
+        return PFL_ENOMEM;
+    (void)pcre2_set_callout(self->context, on_callout, self);
+    (void)pcre2_set_depth_limit(self->context, MATCH_DEPTH_MAX);
+    (void)pcre2_set_heap_limit(self->context, MATCH_HEAP_KIB);
+    return pcre2_pattern_info(self->compiled->counted.utf, PCRE2_INFO_CAPTURECOUNT,
+                              &self->groups) == 0
+               ? 0
+               : PFL_EPARSE;
+}
+
+static void free_codes(struct codes *codes)
+{
+    pcre2_code_free(codes->utf);
+    pcre2_code_free(codes->bytes);
+}
+
+static void leave(struct compiled *compiled)
+{
+    if (compiled == NULL || --compiled->users != 0)
+        return;
+    free_codes(&compiled->plain);
+    free_codes(&compiled->counted);
+    pfl_mem_free(compiled);
+}
+
 static int make(struct pfl_span pattern, bool has_plain, struct pfl_pattern **ret_pattern,
                 char *ret_why)
 {
@@ -162,16 +185,21 @@ static int make(struct pfl_span pattern, bool has_plain, struct pfl_pattern **re
     ret_why[0] = '\0';
     if (self == NULL)
         return PFL_ENOMEM;
-    rc = compile_both(&self->counted, pattern, PCRE2_AUTO_CALLOUT, ret_why);
+    self->compiled = pfl_mem_zalloc(sizeof(*self->compiled));
+    if (self->compiled == NULL) {
+        pfl_pattern_free(self);
+        return PFL_ENOMEM;
+    }
+    self->compiled->users = 1;
+    rc = compile_both(&self->compiled->counted, pattern, PCRE2_AUTO_CALLOUT, ret_why);
     if (rc == 0 && has_plain)
-        rc = compile_both(&self->plain, pattern, 0, ret_why);
+        rc = compile_both(&self->compiled->plain, pattern, 0, ret_why);
     if (rc == 0)
         rc = prepare_match(self);
     if (rc != 0) {
         pfl_pattern_free(self);
         return rc;
     }
-    (void)pcre2_set_callout(self->context, on_callout, self);
     *ret_pattern = self;
     return 0;
 }
@@ -188,21 +216,30 @@ int pfl_pattern_new_counted(struct pfl_span pattern, struct pfl_pattern **ret_pa
     return make(pattern, false, ret_pattern, ret_why);
 }
 
-static void free_codes(struct codes *codes)
-{
-    pcre2_code_free(codes->utf);
-    pcre2_code_free(codes->bytes);
-}
-
 void pfl_pattern_free(struct pfl_pattern *self)
 {
     if (self == NULL)
         return;
     pcre2_match_data_free(self->match);
     pcre2_match_context_free(self->context);
-    free_codes(&self->plain);
-    free_codes(&self->counted);
+    leave(self->compiled);
     pfl_mem_free(self);
+}
+
+int pfl_pattern_copy(const struct pfl_pattern *from, struct pfl_pattern **ret_pattern)
+{
+    struct pfl_pattern *self = pfl_mem_zalloc(sizeof(*self));
+
+    if (self == NULL)
+        return PFL_ENOMEM;
+    self->compiled = from->compiled;
+    self->compiled->users++;
+    if (prepare_match(self) != 0) {
+        pfl_pattern_free(self);
+        return PFL_ENOMEM;
+    }
+    *ret_pattern = self;
+    return 0;
 }
 
 void pfl_pattern_set_cancel(struct pfl_pattern *self, const atomic_bool *is_cancelled)
@@ -221,9 +258,10 @@ static size_t get_code_bytes(const pcre2_code *code)
 
 size_t pfl_pattern_get_bytes(const struct pfl_pattern *self)
 {
-    return sizeof(*self) + get_code_bytes(self->plain.utf) + get_code_bytes(self->plain.bytes) +
-           get_code_bytes(self->counted.utf) + get_code_bytes(self->counted.bytes) +
-           pcre2_get_match_data_size(self->match);
+    return sizeof(*self) + get_code_bytes(self->compiled->plain.utf) +
+           get_code_bytes(self->compiled->plain.bytes) +
+           get_code_bytes(self->compiled->counted.utf) +
+           get_code_bytes(self->compiled->counted.bytes) + pcre2_get_match_data_size(self->match);
 }
 
 /* ---- what compiling costs ---- */
@@ -344,16 +382,16 @@ static int run(struct pfl_pattern *self, struct pfl_span text, size_t start, uin
     int rc = PFL_ELIMIT;
 
     if (start == 0)
-        self->is_counting = self->plain.utf == NULL || text.len > PLAIN_TEXT_BYTES;
+        self->is_counting = self->compiled->plain.utf == NULL || text.len > PLAIN_TEXT_BYTES;
     if (!self->is_counting) {
         (void)pcre2_set_match_limit(self->context, PLAIN_STEPS_MAX);
-        rc = run_codes(self, &self->plain, text, start, options);
+        rc = run_codes(self, &self->compiled->plain, text, start, options);
     }
     if (rc != PFL_ELIMIT)
         return rc;
     self->is_counting = true;
     (void)pcre2_set_match_limit(self->context, MATCH_STEPS_MAX);
-    return run_codes(self, &self->counted, text, start, options);
+    return run_codes(self, &self->compiled->counted, text, start, options);
 }
 
 int pfl_pattern_match(struct pfl_pattern *self, struct pfl_span text)

@@ -34,6 +34,9 @@ PFL_MUST_USE int pfl_pattern_new(struct pfl_span pattern, struct pfl_pattern **r
 /* The same for a pattern that only pfl_pattern_match_within uses. */
 PFL_MUST_USE int pfl_pattern_new_counted(struct pfl_span pattern, struct pfl_pattern **ret_pattern,
                                          char ret_why[PFL_PATTERN_WHY_BYTES]);
+/* Shares the compiled code with `from`, which may be matching in another thread. Copies are made
+ * and freed in one thread. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_pattern_copy(const struct pfl_pattern *from, struct pfl_pattern **ret_pattern);
 void pfl_pattern_free(struct pfl_pattern *self); /* NULL is legal */
 /* Set by any thread: a match ends soon, with PFL_ELIMIT. Borrowed. */
 void pfl_pattern_set_cancel(struct pfl_pattern *self, const atomic_bool *is_cancelled);

@@ -314,6 +314,11 @@ const struct pfl_pipeline_stats *pfl_pipeline_get_stats(const struct pfl_pipelin
     return &self->stats;
 }
 
+const struct pfl_trace_filter *pfl_pipeline_get_filter(const struct pfl_pipeline *self)
+{
+    return self->filter;
+}
+
 bool pfl_pipeline_has_filter(const struct pfl_pipeline *self)
 {
     return self->filter != NULL;

@@ -86,5 +86,7 @@ bool pfl_pipeline_next(struct pfl_pipeline *self, struct pfl_span *ret_packet);
 /* Sums of all batches that were run. Not while one is running. */
 const struct pfl_pipeline_stats *pfl_pipeline_get_stats(const struct pfl_pipeline *self);
 bool pfl_pipeline_has_filter(const struct pfl_pipeline *self);
+/* Borrowed; NULL: it has none. */
+const struct pfl_trace_filter *pfl_pipeline_get_filter(const struct pfl_pipeline *self);
 
 #endif

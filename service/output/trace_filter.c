@@ -21,10 +21,16 @@
 #define LEN_MAX      ((1ull << 28) - 1)
 #define FIELD_ID_MAX ((1u << 29) - 1)
 
-struct pfl_trace_filter {
+/* Immutable; shared by a filter and its copies. */
+struct shared_table {
+    size_t users;
     struct pfl_filter_bytecode bytecode;
-    struct pfl_filter_strings strings;
     uint32_t root; /* message index of TracePacket */
+};
+
+struct pfl_trace_filter {
+    struct shared_table *table;
+    struct pfl_filter_strings strings;
 };
 
 struct level {
@@ -64,20 +70,20 @@ static int read_config(struct pfl_trace_filter *f, struct pfl_span config, char 
     if (rc == 0)
         rc = pfl_filter_strings_add(&f->strings, by_id[5], "string_filter_chain_v54", why);
     if (rc == 0)
-        rc = pfl_filter_bytecode_parse(by_id[has_v2 ? 2 : 1], by_id[4], &f->bytecode, why);
+        rc = pfl_filter_bytecode_parse(by_id[has_v2 ? 2 : 1], by_id[4], &f->table->bytecode, why);
     return rc;
 }
 
 static int find_root(struct pfl_trace_filter *f, char *why)
 {
-    pfl_filter_action action = pfl_filter_bytecode_find(&f->bytecode, 0, TRACE__PACKET);
+    pfl_filter_action action = pfl_filter_bytecode_find(&f->table->bytecode, 0, TRACE__PACKET);
 
     if (pfl_filter_kind_of(action) != PFL_FILTER_NESTED) {
         (void)snprintf(why, PFL_FILTER_WHY_BYTES,
                        "bytecode: field 1 of the root message (Trace.packet) must be a nested one");
         return PFL_EPARSE;
     }
-    f->root = pfl_filter_argument_of(action);
+    f->table->root = pfl_filter_argument_of(action);
     return 0;
 }
 
@@ -90,6 +96,12 @@ int pfl_trace_filter_new(struct pfl_span config, struct pfl_trace_filter **ret_f
     ret_why[0] = '\0';
     if (f == NULL)
         return PFL_ENOMEM;
+    f->table = pfl_mem_zalloc(sizeof(*f->table));
+    if (f->table == NULL) {
+        pfl_trace_filter_free(f);
+        return PFL_ENOMEM;
+    }
+    f->table->users = 1;
     rc = read_config(f, config, ret_why);
     if (rc == 0)
         rc = find_root(f, ret_why);
@@ -101,11 +113,35 @@ int pfl_trace_filter_new(struct pfl_span config, struct pfl_trace_filter **ret_f
     return 0;
 }
 
+int pfl_trace_filter_copy(const struct pfl_trace_filter *from, struct pfl_trace_filter **ret_filter)
+{
+    struct pfl_trace_filter *f = pfl_mem_zalloc(sizeof(*f));
+
+    if (f == NULL)
+        return PFL_ENOMEM;
+    f->table = from->table;
+    f->table->users++;
+    if (pfl_filter_strings_copy(&f->strings, &from->strings) != 0) {
+        pfl_trace_filter_free(f);
+        return PFL_ENOMEM;
+    }
+    *ret_filter = f;
+    return 0;
+}
+
+static void leave(struct shared_table *table)
+{
+    if (table == NULL || --table->users != 0)
+        return;
+    pfl_filter_bytecode_fini(&table->bytecode);
+    pfl_mem_free(table);
+}
+
 void pfl_trace_filter_free(struct pfl_trace_filter *self)
 {
     if (self == NULL)
         return;
-    pfl_filter_bytecode_fini(&self->bytecode);
+    leave(self->table);
     pfl_filter_strings_fini(&self->strings);
     pfl_mem_free(self);
 }
@@ -225,7 +261,7 @@ static int filter_field(struct walk *w)
         return PFL_EPARSE;
     id = (uint32_t)(tag >> 3);
     if (id != 0 && id <= FIELD_ID_MAX)
-        action = pfl_filter_bytecode_find(&w->filter->bytecode, l->message, id);
+        action = pfl_filter_bytecode_find(&w->filter->table->bytecode, l->message, id);
     is_passed = pfl_filter_kind_of(action) == PFL_FILTER_PASS;
     switch (tag & 7) {
     case PFL_WIRE_VARINT:
@@ -257,7 +293,7 @@ int pfl_trace_filter_packet(struct pfl_trace_filter *self, struct pfl_span packe
     w.at = 0;
     w.out = out;
     w.depth = 1;
-    w.levels[0] = (struct level){.end = packet.len, .message = self->root};
+    w.levels[0] = (struct level){.end = packet.len, .message = self->table->root};
     while (rc == 0 && w.depth != 0) {
         rc = pfl_filter_strings_is_cancelled(&self->strings) ? PFL_EAGAIN : filter_field(&w);
         if (rc == 0)

@@ -18,6 +18,10 @@ struct pfl_trace_filter;
  * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_trace_filter_new(struct pfl_span config, struct pfl_trace_filter **ret_filter,
                                       char ret_why[PFL_FILTER_WHY_BYTES]);
+/* Shares what is compiled with `from`, which may be in use in another thread. Filters that share
+ * are made and freed in one thread. PFL_ENOMEM. */
+PFL_MUST_USE int pfl_trace_filter_copy(const struct pfl_trace_filter *from,
+                                       struct pfl_trace_filter **ret_filter);
 void pfl_trace_filter_free(struct pfl_trace_filter *self); /* NULL is legal */
 
 /* While `is_cancelled` is true (any thread may set it), packets fail soon. Borrowed. */

@@ -42,6 +42,16 @@ void pfl_clone_session_copy_history(struct pfl_service *service, struct pfl_sess
     pfl_session_record(service, copy, PFL_EVENT_TRACING_DISABLED, (struct pfl_span){0});
 }
 
+/* What is compiled is not compiled again, which may take 10 ms. A clone without a filter, of which
+ * this is a clone, has nothing to share. */
+static int share_filter(const struct pfl_session *source, struct pfl_session_plan *plan)
+{
+    const struct pfl_trace_filter *filter =
+        source->output != NULL ? pfl_pipeline_get_filter(source->output->pipeline) : NULL;
+
+    return filter != NULL ? pfl_trace_filter_copy(filter, &plan->filter) : 0;
+}
+
 /* The source's config as it is now; plain packets unless compressed ones were asked for, and
  * filtered unless that was waived. */
 static int make_plan(const struct pfl_session *source, const struct pfl_clone *clone,
@@ -62,6 +72,11 @@ static int make_plan(const struct pfl_session *source, const struct pfl_clone *c
     }
     if (clone->skips_filter)
         (*ret_plan)->has_filter = false;
+    rc = (*ret_plan)->has_filter ? share_filter(source, *ret_plan) : 0;
+    if (rc != 0) {
+        pfl_session_plan_free(*ret_plan);
+        return rc;
+    }
     if (!clone->is_compressed)
         (*ret_plan)->codec = PFL_CODEC_NONE;
     (*ret_plan)->file = (struct pfl_plan_file){0};

@@ -20,7 +20,8 @@ from smb_producer import SmbProducer, fragments
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
            "output_path_index", "output_path_swapped",
            "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "many_instances", "costly_filters",
-           "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "freed_buffers", "output_path_fifo",
+           "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "filters_of_clones",
+           "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
 
 
@@ -570,6 +571,27 @@ def large_clones(build):
         if failed or not world.is_alive() or worst > max(clone_s / 3, 0.15 * get_slowness()):
             raise Failed("the victim waited %.3f s, a clone %.3f s %s" % (worst, clone_s, failed or ""))
         return "the victim waited %.3f s at most, a clone %.3f s" % (worst, clone_s)
+
+
+def filters_of_clones(build):
+    """nor do clones of a session whose filter takes long to compile: they share it"""
+    rule = "(?i)[\\x{100}-\\x{10ffff}]" + "a(b|c)*" * 480
+    with World(build) as world:
+        source, clones, begin_ns = Consumer(world.consumer), [Consumer(world.consumer) for _ in range(60)], world.loop_ns()
+        why = source.enable(field(1, field(1, 4)) + field(2, field(1, field(1, "none"))) + field(22, "s")
+                            + string_filter(rule))
+        if why:
+            raise Failed(why)
+        once_ns, begin_ns = world.loop_ns() - begin_ns, world.loop_ns()
+        for clone in clones:
+            answer = clone.call("CloneSession", field(4, "s"))
+            if answer is None or not dict(fields(answer[1])).get(1):
+                raise Failed("no clone: %r" % (answer and answer[1]))
+        each_ns = (world.loop_ns() - begin_ns) / len(clones)
+        said = "of the loop the session took %.3f ms, a clone %.3f ms" % (once_ns / 1e6, each_ns / 1e6)
+        if each_ns > once_ns / 4:
+            raise Failed(said)
+        return said
 
 
 def free_often(ready, consumers, producers, megabytes, number):

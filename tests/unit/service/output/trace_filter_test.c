@@ -301,6 +301,54 @@ static void version_two_wins_over_version_one(void **state)
     }
 }
 
+static int make_two(void *arg)
+{
+    const struct kit_bytes config = make_config();
+    struct pfl_trace_filter *first;
+    struct pfl_trace_filter *copy;
+    char why[PFL_FILTER_WHY_BYTES];
+    int rc = pfl_trace_filter_new(kit_span(&config), &first, why);
+
+    (void)arg;
+    if (rc != 0)
+        return rc;
+    rc = pfl_trace_filter_copy(first, &copy);
+    pfl_trace_filter_free(first);
+    if (rc == 0)
+        pfl_trace_filter_free(copy);
+    return rc;
+}
+
+static void a_copy_filters_as_the_first_one_does_and_outlives_it(void **state)
+{
+    /* 1: 7, 4: "pin=12", 6: 1 */
+    const struct pfl_span packet =
+        BYTES(0x08, 0x07, 0x22, 0x06, 'p', 'i', 'n', '=', '1', '2', 0x30, 0x01);
+    struct pfl_trace_filter *first = make();
+    struct pfl_trace_filter *copy;
+    const atomic_bool is_cancelled = true;
+    uint8_t expected[16];
+    uint8_t out[16];
+    size_t expected_len;
+    size_t len;
+
+    (void)state;
+    assert_int_equal(run(first, packet, expected, &expected_len), 0);
+    assert_int_equal(expected_len, 10);
+    assert_memory_equal(expected + 8, "P6", 2);
+    assert_int_equal(pfl_trace_filter_copy(first, &copy), 0);
+    pfl_trace_filter_set_cancel(first, &is_cancelled); /* of the first one alone */
+    assert_int_equal(run(copy, packet, out, &len), 0);
+    assert_int_equal(len, expected_len);
+    assert_memory_equal(out, expected, len);
+    pfl_trace_filter_free(first);
+    assert_int_equal(run(copy, packet, out, &len), 0);
+    assert_memory_equal(out, expected, len);
+    pfl_trace_filter_free(copy);
+    pfl_sweep(make_two, NULL, false);
+    pfl_sweep_assert_no_leak();
+}
+
 static int make_one(void *arg)
 {
     const struct kit_bytes config = make_config();
@@ -333,6 +381,7 @@ int main(void)
         cmocka_unit_test(too_many_levels_are_an_error),
         cmocka_unit_test(configs_that_cannot_filter_are_refused),
         cmocka_unit_test(version_two_wins_over_version_one),
+        cmocka_unit_test(a_copy_filters_as_the_first_one_does_and_outlives_it),
         cmocka_unit_test(making_one_survives_each_failed_allocation),
     };
 
