@@ -174,25 +174,46 @@ static int make_names(struct pfl_session_plan *p)
     return 0;
 }
 
-const struct pfl_plan_source *pfl_session_plan_find_source(const struct pfl_session_plan *self,
-                                                           struct pfl_span name)
+/* Where the names begin that are not smaller. */
+static size_t find_name(const struct pfl_session_plan *self, struct pfl_span name)
 {
     const struct pfl_plan_name wanted = {.name = name};
-    const struct pfl_plan_name *names = self->index.names;
     size_t begin = 0;
     size_t end = self->sources_len;
 
     while (begin < end) {
         size_t middle = begin + (end - begin) / 2;
 
-        if (compare_names(&names[middle], &wanted) < 0)
+        if (compare_names(&self->index.names[middle], &wanted) < 0)
             begin = middle + 1;
         else
             end = middle;
     }
-    if (begin == self->sources_len || !pfl_span_eq(names[begin].name, name))
+    return begin;
+}
+
+const struct pfl_plan_name *pfl_session_plan_find_sources(const struct pfl_session_plan *self,
+                                                          struct pfl_span name, size_t *ret_len)
+{
+    const struct pfl_plan_name *names = self->index.names;
+    size_t begin = find_name(self, name);
+    size_t end = begin;
+
+    while (end < self->sources_len && pfl_span_eq(names[end].name, name))
+        end++;
+    *ret_len = end - begin;
+    return end != begin ? &names[begin] : NULL;
+}
+
+const struct pfl_plan_source *pfl_session_plan_find_source(const struct pfl_session_plan *self,
+                                                           struct pfl_span name)
+{
+    const struct pfl_plan_name *names = self->index.names;
+    size_t at = find_name(self, name);
+
+    if (at == self->sources_len || !pfl_span_eq(names[at].name, name))
         return NULL;
-    return &self->sources[names[begin].at];
+    return &self->sources[names[at].at];
 }
 
 /* ---- semaphores and producers' memory ---- */

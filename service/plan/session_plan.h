@@ -201,6 +201,9 @@ static inline struct pfl_plan_triggers pfl_plan_triggers_of(const struct pfl_ses
 }
 
 bool pfl_plan_triggers_next(struct pfl_plan_triggers *walk, struct pfl_plan_trigger *ret_trigger);
+/* The data sources of that name, `*ret_len` of them, in the config's order; NULL: none. */
+const struct pfl_plan_name *pfl_session_plan_find_sources(const struct pfl_session_plan *self,
+                                                          struct pfl_span name, size_t *ret_len);
 /* The first data source of that name; NULL: none. */
 const struct pfl_plan_source *pfl_session_plan_find_source(const struct pfl_session_plan *self,
                                                            struct pfl_span name);

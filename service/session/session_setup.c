@@ -313,16 +313,18 @@ void pfl_session_setup_new(struct pfl_service *service, struct pfl_session *sess
 
 void pfl_session_setup_source(struct pfl_service *service, const struct pfl_data_source *source)
 {
+    const struct pfl_plan_name *wanted;
     struct pfl_list *it;
+    size_t len;
 
     PFL_LIST_EACH (it, &service->sessions) {
         struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
 
         if (session->state != PFL_SESSION_CONFIGURED && session->state != PFL_SESSION_STARTED)
             continue;
-        for (size_t i = 0; i < session->plan->sources_len; i++) {
-            if (pfl_span_eq(source->info.name, session->plan->sources[i].name) &&
-                try_set_up(service, session, source, i) == MATCH_NEVER)
+        wanted = pfl_session_plan_find_sources(session->plan, source->info.name, &len);
+        for (size_t i = 0; i < len; i++) {
+            if (try_set_up(service, session, source, wanted[i].at) == MATCH_NEVER)
                 break;
         }
     }

@@ -441,6 +441,36 @@ static void files_rotations_boosts_and_codecs_are_read(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static void data_sources_of_a_name_are_found_in_their_order(void **state)
+{
+    struct pfl_session_plan *p = plan_of("data_sources { config { name: \"b\" } }"
+                                         " data_sources { config { name: \"a\" } }"
+                                         " data_sources { config { } }"
+                                         " data_sources { config { name: \"b\" } }"
+                                         " data_sources { config { name: \"bb\" } }"
+                                         " data_sources { config { name: \"b\" } }");
+    const struct pfl_plan_name *found;
+    size_t len;
+
+    (void)state;
+    found = pfl_session_plan_find_sources(p, pfl_span_of("b", 1), &len);
+    assert_int_equal(len, 3);
+    assert_int_equal(found[0].at, 0);
+    assert_int_equal(found[1].at, 3);
+    assert_int_equal(found[2].at, 5);
+    found = pfl_session_plan_find_sources(p, pfl_span_of("", 0), &len);
+    assert_int_equal(len, 1);
+    assert_int_equal(found[0].at, 2);
+    assert_null(pfl_session_plan_find_sources(p, pfl_span_of("c", 1), &len));
+    assert_int_equal(len, 0);
+    assert_null(pfl_session_plan_find_sources(p, pfl_span_of("ab", 2), &len));
+    pfl_session_plan_free(p);
+    p = plan_of("");
+    assert_null(pfl_session_plan_find_sources(p, pfl_span_of("b", 1), &len));
+    pfl_session_plan_free(p);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -455,6 +485,7 @@ int main(void)
         cmocka_unit_test(more_data_sources_than_the_table_holds_are_refused),
         cmocka_unit_test(numbers_that_others_would_wait_for_are_refused),
         cmocka_unit_test(a_trigger_among_thousands_is_found),
+        cmocka_unit_test(data_sources_of_a_name_are_found_in_their_order),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(each_flag_is_its_own_and_off_unless_it_is_on),
         cmocka_unit_test(files_rotations_boosts_and_codecs_are_read),
