@@ -49,8 +49,9 @@ struct pfl_sequence {
      * they are skipped without a loss. */
     uint32_t passed_chunk_id;
     bool has_passed;
-    /* By chunk id modulo the length; a hint: compare the chunk id. */
-    struct pfl_sequence_recent recent[PFL_SEQUENCE_RECENT];
+    /* By chunk id modulo PFL_SEQUENCE_RECENT; a hint: compare the chunk id. Borrowed from the
+     * table; all zero, and never written to, in a clone. */
+    struct pfl_sequence_recent *recent;
     struct pfl_list empties; /* in the table's list of sequences without records */
     struct pfl_trace_buffer_source source;
 };

@@ -18,6 +18,13 @@
 
 #define INDEX_MIN 64u
 
+#define BLOCK_BYTES (PFL_SEQUENCES_PER_BLOCK * sizeof(struct pfl_sequence))
+#define RECENT_BYTES                                                                               \
+    (PFL_SEQUENCES_PER_BLOCK * PFL_SEQUENCE_RECENT * sizeof(struct pfl_sequence_recent))
+
+/* Of a clone's sequences. */
+static const struct pfl_sequence_recent no_recent[PFL_SEQUENCE_RECENT];
+
 void pfl_sequence_table_init(struct pfl_sequence_table *self, const struct pfl_hash_key *hash_key,
                              struct pfl_shares *charged)
 {
@@ -50,13 +57,14 @@ uint64_t pfl_sequence_table_get_bytes(const struct pfl_sequence_table *self)
 
 static int copy_blocks(struct pfl_sequence_table *self, const struct pfl_sequence_table *from)
 {
-    const size_t block_bytes = PFL_SEQUENCES_PER_BLOCK * sizeof(struct pfl_sequence);
-
     while (self->blocks_len < from->blocks_len) {
-        self->blocks[self->blocks_len] =
-            pfl_mem_memdup(from->blocks[self->blocks_len], block_bytes);
-        if (self->blocks[self->blocks_len] == NULL)
+        struct pfl_sequence *block = pfl_mem_memdup(from->blocks[self->blocks_len], BLOCK_BYTES);
+
+        if (block == NULL)
             return PFL_ENOMEM;
+        for (uint32_t i = 0; i < PFL_SEQUENCES_PER_BLOCK; i++)
+            block[i].recent = (struct pfl_sequence_recent *)(uintptr_t)no_recent;
+        self->blocks[self->blocks_len] = block;
         self->blocks_len++;
     }
     return 0;
@@ -67,6 +75,7 @@ static void copy_numbers(struct pfl_sequence_table *self, const struct pfl_seque
     const struct pfl_list *it;
 
     self->hash_key = from->hash_key;
+    self->is_copy = true;
     self->blocks_capacity = from->blocks_capacity;
     self->slots_used = from->slots_used;
     self->count = from->count;
@@ -206,7 +215,7 @@ static int add_block(struct pfl_sequence_table *self, uint64_t who)
         return rc;
     if (self->charged != NULL && !pfl_shares_take(self->charged, who, PFL_SEQUENCES_BLOCK_BYTES))
         return PFL_ELIMIT;
-    block = pfl_mem_calloc(PFL_SEQUENCES_PER_BLOCK, sizeof(*block));
+    block = pfl_mem_zalloc(BLOCK_BYTES + RECENT_BYTES);
     if (block == NULL) {
         if (self->charged != NULL)
             pfl_shares_give(self->charged, who, PFL_SEQUENCES_BLOCK_BYTES);
@@ -236,6 +245,14 @@ static int take_slot(struct pfl_sequence_table *self, uint64_t who, uint32_t *re
     return 0;
 }
 
+static struct pfl_sequence_recent *recent_of(const struct pfl_sequence_table *self, uint32_t slot)
+{
+    uint8_t *behind = (uint8_t *)self->blocks[slot / PFL_SEQUENCES_PER_BLOCK] + BLOCK_BYTES;
+
+    return (struct pfl_sequence_recent *)(void *)behind +
+           (size_t)(slot % PFL_SEQUENCES_PER_BLOCK) * PFL_SEQUENCE_RECENT;
+}
+
 int pfl_sequence_table_add(struct pfl_sequence_table *self,
                            const struct pfl_trace_buffer_source *source,
                            struct pfl_sequence **ret_sequence)
@@ -250,14 +267,15 @@ int pfl_sequence_table_add(struct pfl_sequence_table *self,
         *ret_sequence = seq;
         return 0;
     }
-    rc = grow_index(self);
+    rc = self->is_copy ? PFL_ELIMIT : grow_index(self);
     if (rc == 0)
         rc = take_slot(self, source->who, &slot);
     if (rc != 0)
         return rc;
 
     seq = pfl_sequence_table_at(self, slot);
-    *seq = (struct pfl_sequence){.slot = slot, .source = *source};
+    *seq = (struct pfl_sequence){.slot = slot, .source = *source, .recent = recent_of(self, slot)};
+    memset(seq->recent, 0, PFL_SEQUENCE_RECENT * sizeof(*seq->recent));
     (void)pfl_retired_writer_stats_take(&self->forgotten, key, &seq->source.usage);
     self->index[probe(self, key)] = slot + 1u;
     self->count++;

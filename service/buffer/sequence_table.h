@@ -22,13 +22,16 @@
 #define PFL_SEQUENCES_PER_BLOCK 32u
 /* Of a block, with its part of the lists and of the index. */
 #define PFL_SEQUENCES_BLOCK_BYTES                                                                  \
-    (PFL_SEQUENCES_PER_BLOCK * (sizeof(struct pfl_sequence) + 4 * sizeof(uint32_t)) +              \
+    (PFL_SEQUENCES_PER_BLOCK *                                                                     \
+         (sizeof(struct pfl_sequence) + PFL_SEQUENCE_RECENT * sizeof(struct pfl_sequence_recent) + \
+          4 * sizeof(uint32_t)) +                                                                  \
      2 * sizeof(void *))
 
 struct pfl_sequence_table {
-    struct pfl_sequence **blocks; /* owned, and each block */
+    struct pfl_sequence **blocks; /* owned, and each block: its recent chunks lie behind it */
     uint64_t *payers;             /* owned; of each block, while something is charged */
     struct pfl_shares *charged;   /* borrowed; NULL: nobody is charged */
+    bool is_copy;                 /* and so without recent chunks */
     uint32_t blocks_len;
     uint32_t blocks_capacity;
     uint32_t slots_used; /* slots ever given */
@@ -49,7 +52,8 @@ struct pfl_sequence_table {
 void pfl_sequence_table_init(struct pfl_sequence_table *self, const struct pfl_hash_key *hash_key,
                              struct pfl_shares *charged);
 void pfl_sequence_table_fini(struct pfl_sequence_table *self);
-/* Makes `self`, which is empty, equal to `from`, slot by slot. PFL_ENOMEM: `self` stays empty. */
+/* Makes `self`, which is empty, equal to `from`, slot by slot, but without recent chunks:
+ * sequences are read and forgotten there, and none is added. PFL_ENOMEM: `self` stays empty. */
 PFL_MUST_USE int pfl_sequence_table_copy(struct pfl_sequence_table *self,
                                          const struct pfl_sequence_table *from);
 /* Call after the table was moved in memory as bytes: repairs pointers to itself. */
@@ -66,7 +70,7 @@ static inline uint64_t pfl_sequence_key(uint32_t producer_serial, uint16_t produ
 /* NULL when there is none. */
 struct pfl_sequence *pfl_sequence_table_find(struct pfl_sequence_table *self, uint64_t key);
 /* Finds it or adds it, without records and so among the empty ones. PFL_ENOMEM, PFL_ELIMIT (also
- * of the share of source->who). */
+ * of the share of source->who, and in a copy). */
 PFL_MUST_USE int pfl_sequence_table_add(struct pfl_sequence_table *self,
                                         const struct pfl_trace_buffer_source *source,
                                         struct pfl_sequence **ret_sequence);

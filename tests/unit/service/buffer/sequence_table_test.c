@@ -120,22 +120,26 @@ static void a_forgotten_sequence_comes_back_with_its_usage_in_a_slot_that_was_us
     assert_int_equal(table.slots_used, used + 1);
 }
 
-static void a_copy_has_the_same_sequences_in_the_same_slots_and_order(void **state)
+static void
+a_copy_has_the_same_sequences_in_the_same_slots_and_order_and_takes_no_others(void **state)
 {
     const struct pfl_hash_key hash_key = {{1, 2}};
+    const struct pfl_trace_buffer_source other = {.producer_id = 60000, .writer_id = 1};
     struct pfl_sequence_table copy;
-    uint32_t used;
+    struct pfl_sequence *seq;
 
     (void)state;
     add_many(MANY);
+    for (uint32_t i = 0; i < MANY; i++)
+        pfl_sequence_recent_of(add(i), i)->place = 8;
     pfl_sequence_table_trim(&table);
     pfl_sequence_table_init(&copy, &hash_key, NULL);
     assert_int_equal(pfl_sequence_table_copy(&copy, &table), 0);
     assert_int_equal(copy.count, table.count);
     for (uint32_t i = 0; i < MANY; i++) {
-        struct pfl_sequence *seq = pfl_sequence_table_find(&table, key(i));
         struct pfl_sequence *same = pfl_sequence_table_find(&copy, key(i));
 
+        seq = pfl_sequence_table_find(&table, key(i));
         assert_true((seq == NULL) == (same == NULL));
         assert_true(seq == NULL || (same != NULL && same != seq && same->slot == seq->slot));
     }
@@ -143,20 +147,18 @@ static void a_copy_has_the_same_sequences_in_the_same_slots_and_order(void **sta
     setup(NULL);
     table = copy; /* moved as bytes */
     pfl_sequence_table_settle(&table);
-    used = table.slots_used;
-    for (uint32_t i = MANY; i < MANY + GONE; i++)
-        add(i);
-    assert_int_equal(table.slots_used, used); /* slots that were free are free in the copy */
-    for (uint32_t i = GONE; i < MANY + GONE; i++) {
-        struct pfl_sequence *seq = pfl_sequence_table_find(&table, key(i));
-
+    assert_int_equal(pfl_sequence_table_add(&table, &other, &seq), PFL_ELIMIT);
+    for (uint32_t i = GONE; i < MANY; i++) {
+        seq = pfl_sequence_table_find(&table, key(i));
         assert_non_null(seq);
         assert_ptr_equal(pfl_sequence_table_at(&table, seq->slot), seq); /* each has its own */
+        assert_int_equal(pfl_sequence_recent_of(seq, i)->place, 0);
     }
-    pfl_sequence_table_trim(&table);
-    assert_int_equal(table.count, PFL_SEQUENCES_KEPT_EMPTY);
-    assert_null(pfl_sequence_table_find(&table, key(GONE)));
-    assert_non_null(pfl_sequence_table_find(&table, key(MANY - 1)));
+    seq = pfl_sequence_table_find(&table, key(GONE));
+    pfl_sequence_table_mark_filled(&table, seq);
+    pfl_sequence_table_mark_empty(&table, seq);
+    assert_ptr_equal(table.empties.prev, &seq->empties);
+    assert_int_equal(table.empties_len, table.count);
 }
 
 static int add_of(uint64_t who, uint32_t number)
@@ -226,7 +228,7 @@ int main(void)
         T(too_many_empty_ones_are_forgotten_oldest_first),
         T(a_sequence_with_records_is_not_forgotten),
         T(a_forgotten_sequence_comes_back_with_its_usage_in_a_slot_that_was_used),
-        T(a_copy_has_the_same_sequences_in_the_same_slots_and_order),
+        T(a_copy_has_the_same_sequences_in_the_same_slots_and_order_and_takes_no_others),
         T(blocks_are_charged_to_the_user_whose_writer_needs_one),
         T(forgotten_ones_give_their_slots_to_all),
     };
