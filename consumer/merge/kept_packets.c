@@ -57,13 +57,23 @@ static int grow(struct pfl_kept_packets *self)
     return 0;
 }
 
+size_t pfl_kept_packets_share(uint64_t file_bytes, size_t hosts)
+{
+    uint64_t share = file_bytes / PFL_KEPT_PACKETS_PART / (hosts != 0 ? hosts : 1);
+
+    if (file_bytes == 0 || share > PFL_KEPT_PACKETS_BYTES)
+        return PFL_KEPT_PACKETS_BYTES;
+    return share > PFL_KEPT_PACKETS_BYTES_MIN ? (size_t)share : PFL_KEPT_PACKETS_BYTES_MIN;
+}
+
 static bool has_room(const struct pfl_kept_packets *self, const struct pfl_kept_packet *place,
                      size_t len)
 {
     size_t freed = place != NULL ? place->len : 0;
+    size_t max = self->max_bytes != 0 ? self->max_bytes : PFL_KEPT_PACKETS_BYTES;
 
     return (place != NULL || self->len < PFL_KEPT_PACKETS_MAX) &&
-           len <= PFL_KEPT_PACKETS_BYTES - (self->bytes - freed);
+           len <= max - (self->bytes - freed);
 }
 
 int pfl_kept_packets_put(struct pfl_kept_packets *self, uint32_t kind, uint32_t machine,
@@ -77,8 +87,12 @@ int pfl_kept_packets_put(struct pfl_kept_packets *self, uint32_t kind, uint32_t 
                                    .hash = is_one ? 0 : pfl_hash_keyed(&key, packet)};
     struct pfl_kept_packet *place = find(self, &kept, is_one);
 
-    if (!has_room(self, place, packet.len) || (place != NULL && is_same(place, &kept)))
+    if (place != NULL && is_same(place, &kept))
         return 0;
+    if (!has_room(self, place, packet.len)) {
+        self->left_out++;
+        return 0;
+    }
     kept.bytes = pfl_mem_memdup(packet.data, packet.len);
     if (kept.bytes == NULL || (place == NULL && grow(self) != 0)) {
         pfl_mem_free(kept.bytes);

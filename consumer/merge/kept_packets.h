@@ -14,8 +14,10 @@
 #include "base/err.h"
 
 /* Of one host. Packets past the limits are not kept: later files lack them. */
-#define PFL_KEPT_PACKETS_MAX   1024u
-#define PFL_KEPT_PACKETS_BYTES (4u << 20)
+#define PFL_KEPT_PACKETS_MAX       1024u
+#define PFL_KEPT_PACKETS_BYTES     (4u << 20)
+#define PFL_KEPT_PACKETS_BYTES_MIN (8u << 10) /* of a host's share */
+#define PFL_KEPT_PACKETS_PART      4u         /* all hosts have this part of a file */
 
 struct pfl_kept_packet {
     uint32_t kind;    /* the id of its field */
@@ -29,8 +31,13 @@ struct pfl_kept_packets {
     struct pfl_kept_packet *list; /* owned; in the order of their first packets */
     size_t len;
     size_t capacity;
-    size_t bytes; /* in sum */
+    size_t bytes;      /* in sum */
+    size_t max_bytes;  /* 0: PFL_KEPT_PACKETS_BYTES */
+    uint64_t left_out; /* packets that did not fit */
 };
+
+/* The bytes of a host in a recording of `hosts` with files of `file_bytes`; 0: of any size. */
+size_t pfl_kept_packets_share(uint64_t file_bytes, size_t hosts);
 
 void pfl_kept_packets_fini(struct pfl_kept_packets *self); /* zeros are an empty one */
 /* Replaces the packet of that kind and machine, or, if there are many of a kind (`is_one` is

@@ -288,9 +288,11 @@ static int keep(struct pfl_merge *self, struct pfl_merge_host *h, const struct p
         return 0;
     if (self->is_cutting)
         rc = pfl_merge_emit(&self->before, packet);
+    h->kept.max_bytes = self->kept_bytes;
     if (rc == 0)
         rc = pfl_kept_packets_put(&h->kept, kind, v->machine,
                                   kind != TRACE_PACKET__EXTENSION_DESCRIPTOR, packet);
+    h->stats.unrepeated_packets = h->kept.left_out;
     return rc;
 }
 
@@ -566,9 +568,10 @@ uint64_t pfl_merge_get_packets(const struct pfl_merge *self)
 
 /* ---- the next file ---- */
 
-void pfl_merge_keep_state(struct pfl_merge *self)
+void pfl_merge_keep_state(struct pfl_merge *self, size_t host_bytes)
 {
     self->keeps_state = true;
+    self->kept_bytes = host_bytes;
 }
 
 int pfl_merge_cut(struct pfl_merge *self, const struct pfl_merge_next *next)

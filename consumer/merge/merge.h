@@ -72,6 +72,7 @@ struct pfl_merge_stats {
     uint64_t loss_marks;   /* packets before which something was lost */
     uint32_t loss_reasons; /* all DataLossReason bits seen */
     uint32_t sequences;
+    uint64_t unrepeated_packets; /* that each file should have, and that did not fit */
     /* Packets whose interned data is missing, so that readers skip them. */
     struct pfl_interned_counts unreadable;
     struct pfl_lossy_processes lossy_processes; /* whose packets mark losses */
@@ -114,7 +115,8 @@ PFL_MUST_USE int pfl_merge_run(struct pfl_merge *self, size_t host,
                                const struct pfl_packet_run *run, uint64_t *ret_bytes);
 /*
  * A recording in several files, each of which can be read alone. What each of them needs is kept
- * from pfl_merge_keep_state on, which is called before pfl_merge_begin.
+ * from pfl_merge_keep_state on, which is called before pfl_merge_begin: `host_bytes` of a
+ * host (pfl_kept_packets_share).
  *
  * pfl_merge_cut begins the next file: with the hosts' names, clocks and configs. Sequences whose
  * packets refer to data in the previous file (interned data, incremental timestamps) continue there
@@ -122,7 +124,7 @@ PFL_MUST_USE int pfl_merge_run(struct pfl_merge *self, size_t host,
  * whether there are any. pfl_merge_end_cut: no more is written to the previous file. Failures: as
  * pfl_merge_packet; PFL_ESTATE while a cut has not ended.
  */
-void pfl_merge_keep_state(struct pfl_merge *self);
+void pfl_merge_keep_state(struct pfl_merge *self, size_t host_bytes);
 PFL_MUST_USE int pfl_merge_cut(struct pfl_merge *self, const struct pfl_merge_next *next);
 bool pfl_merge_is_cutting(const struct pfl_merge *self);
 void pfl_merge_end_cut(struct pfl_merge *self);

@@ -51,7 +51,8 @@ struct pfl_merge {
     struct pfl_hash_key hash_key;
     struct pfl_merge_sink before; /* the previous file, while is_cutting */
     bool is_cutting;
-    bool keeps_state; /* what every file needs is kept */
+    bool keeps_state;  /* what every file needs is kept */
+    size_t kept_bytes; /* of a host */
     struct pfl_merge_host hosts[PFL_MERGE_MAX_HOSTS];
     size_t hosts_len;
     size_t reference; /* SIZE_MAX until known */

@@ -117,6 +117,7 @@ static int begin_next(struct pfl_recording *r)
         return rc == PFL_EIO ? errno : errno_of(rc);
     r->packets_before = pfl_merge_get_packets(r->merge);
     rc = pfl_merge_cut(r->merge, &next);
+    pfl_trace_files_end_beginning(r->file);
     return rc == 0 ? 0 : errno_of(rc);
 }
 

@@ -14,6 +14,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "consumer/merge/kept_packets.h"
 #include "consumer/recording/recording_impl.h"
 
 #define STREAM_STEP_NS 500
@@ -131,7 +132,8 @@ int pfl_recording_begin_merge(struct pfl_recording *self)
     if (rc == 0)
         rc = pfl_merge_decode(self->merge);
     if (rc == 0 && pfl_trace_files_rotation_is_wanted(&self->conf.rotation))
-        pfl_merge_keep_state(self->merge);
+        pfl_merge_keep_state(self->merge,
+                             pfl_kept_packets_share(self->conf.rotation.bytes, self->hosts_len));
     self->merge_from_ns = (int64_t)self->run_began_ns;
     self->merge_to_ns = (int64_t)pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     for (size_t i = 0; i < self->hosts_len; i++) {

@@ -32,6 +32,7 @@ void pfl_recording_summarize_host(const struct pfl_recording *self, size_t host,
         .loss_marks = h.merged.loss_marks,
         .refused_packets = h.merged.refused_packets,
         .unreadable = h.merged.unreadable,
+        .unrepeated_packets = h.merged.unrepeated_packets,
         .lossy_processes = h.merged.lossy_processes,
         .sources = &h.report->sources,
         .is_empty = h.is_merged && h.merged.sequences <= 1, /* the service's own */

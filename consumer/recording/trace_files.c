@@ -29,6 +29,7 @@ struct slot {
     struct pfl_trace_file *file; /* owned by itself once it closes; NULL: none */
     uint32_t number;             /* 0: no rotation */
     uint64_t began_ms;
+    uint64_t beginning_bytes; /* that each file begins with */
     bool is_closing;
     bool is_wanted;
 };
@@ -222,6 +223,13 @@ uint64_t pfl_trace_files_get_room(const struct pfl_trace_files *self, uint64_t *
 
 /* ---- rotation ---- */
 
+void pfl_trace_files_end_beginning(struct pfl_trace_files *self)
+{
+    struct slot *s = current_of(self);
+
+    s->beginning_bytes = pfl_trace_file_get_size(s->file);
+}
+
 bool pfl_trace_files_is_due(const struct pfl_trace_files *self)
 {
     const struct pfl_trace_files_rotation *r = &self->conf.rotation;
@@ -230,7 +238,7 @@ bool pfl_trace_files_is_due(const struct pfl_trace_files *self)
     if (self->slots[1 - self->current].file != NULL || self->is_closing || self->has_failed)
         return false;
     return (r->time_ms != 0 && uv_now(self->conf.loop) - s->began_ms >= r->time_ms) ||
-           (r->bytes != 0 && pfl_trace_file_get_size(s->file) >= r->bytes);
+           (r->bytes != 0 && pfl_trace_file_get_size(s->file) - s->beginning_bytes >= r->bytes);
 }
 
 int pfl_trace_files_begin_next(struct pfl_trace_files *self)

@@ -16,7 +16,7 @@ struct pfl_trace_files;
 /* When the next file begins, and how many stay. */
 struct pfl_trace_files_rotation {
     uint64_t time_ms; /* of a file; 0: no limit */
-    uint64_t bytes;   /* likewise */
+    uint64_t bytes;   /* likewise, of what came since it began */
     uint32_t keep;    /* how many of the newest complete files stay; 0: all */
 };
 
@@ -52,6 +52,9 @@ PFL_MUST_USE int pfl_trace_files_reserve(struct pfl_trace_files *self, bool is_b
                                          uint8_t **ret_room);
 void pfl_trace_files_commit(struct pfl_trace_files *self, bool is_before, size_t len);
 
+/* What was written to the current file until now does not count for its size: each file begins with
+ * it. */
+void pfl_trace_files_end_beginning(struct pfl_trace_files *self);
 /* The current file has reached its size or age, and the previous one is complete. */
 bool pfl_trace_files_is_due(const struct pfl_trace_files *self);
 /* Opens the next file: the current one becomes the previous one. As pfl_trace_file_open. */

@@ -181,6 +181,13 @@ static int add_losses(const struct pfl_summary *s, const struct pfl_summary_host
                           h->refused_packets);
     if (rc == 0)
         rc = add_unreadable(h, out);
+    if (rc == 0 && h->unrepeated_packets != 0)
+        rc = pfl_text_add(
+            out,
+            "  note: %" PRIu64
+            " packets that each file should have (configs, clocks, descriptors) are in "
+            "one alone: the hosts share a quarter of --rotate-size, 4 MiB each at most\n",
+            h->unrepeated_packets);
     /* Chunks and patches for no buffer (service_..._discarded) are those of sessions that ended
      * before: a thread gives up its last chunk of one with its next event, into nothing. What was
      * in it was scraped when that session ended. Of this recording they say nothing. */
@@ -378,7 +385,7 @@ static bool is_complete(const struct pfl_summary_host *h)
 /* Nothing to say of it but numbers: of many hosts it is one of those that are counted. */
 static bool is_plain(const struct pfl_summary *s, const struct pfl_summary_host *h)
 {
-    return is_complete(h) && !h->is_empty && h->resumes == 0 &&
+    return is_complete(h) && !h->is_empty && h->resumes == 0 && h->unrepeated_packets == 0 &&
            h->fate != PFL_SESSION_NOT_REMOVED && (h->trigger == NULL || h->trigger[0] == '\0') &&
            pfl_summary_losses(s, h) == 0;
 }
@@ -480,6 +487,8 @@ static json_t *json_host(const struct pfl_summary *s, const struct pfl_summary_h
     pfl_text_json_number(o, "bytes", h->bytes);
     pfl_text_json_number(o, "sequences", h->sequences);
     pfl_text_json_number(o, "resumes", h->resumes);
+    if (h->unrepeated_packets != 0)
+        pfl_text_json_number(o, "unrepeated_packets", h->unrepeated_packets);
     json_object_set_new(o, "read_seconds", json_real(h->read_seconds));
     json_object_set_new(o, "losses", json_losses(s, h));
     json_object_set_new(o, "clock_reference", json_boolean(h->is_reference));

@@ -35,10 +35,11 @@ struct pfl_summary_host {
     uint32_t sequences;
     bool is_given_up; /* for the reason of the whole recording, which is printed there */
     enum pfl_session_fate fate;
-    unsigned resumes;         /* of its connection */
-    double read_seconds;      /* 0: unknown */
-    uint64_t loss_marks;      /* gaps that packets report */
-    uint64_t refused_packets; /* that could not be merged */
+    unsigned resumes;            /* of its connection */
+    double read_seconds;         /* 0: unknown */
+    uint64_t loss_marks;         /* gaps that packets report */
+    uint64_t refused_packets;    /* that could not be merged */
+    uint64_t unrepeated_packets; /* that each file of a rotation should have, and did not fit */
     struct pfl_interned_counts unreadable;
     struct pfl_lossy_processes lossy_processes;
     const struct pfl_registered_sources *sources; /* for producers' names; NULL: not known */

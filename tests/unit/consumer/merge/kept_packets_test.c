@@ -86,6 +86,30 @@ static void what_does_not_fit_is_left_out(void **state)
     pfl_mem_free(large);
 }
 
+static void hosts_share_a_quarter_of_a_file(void **state)
+{
+    (void)state;
+    assert_int_equal(pfl_kept_packets_share(0, 1000), PFL_KEPT_PACKETS_BYTES);
+    assert_int_equal(pfl_kept_packets_share(1u << 20, 1), 256u << 10);
+    assert_int_equal(pfl_kept_packets_share(2u << 20, 2), 256u << 10);
+    assert_int_equal(pfl_kept_packets_share(1u << 20, 1024), PFL_KEPT_PACKETS_BYTES_MIN);
+    assert_int_equal(pfl_kept_packets_share(UINT64_C(4) << 30, 2), PFL_KEPT_PACKETS_BYTES);
+    assert_int_equal(pfl_kept_packets_share(1u << 20, 0), 256u << 10);
+}
+
+static void what_does_not_fit_into_a_share_is_counted(void **state)
+{
+    (void)state;
+    kept.max_bytes = 8;
+    put(EXTENSIONS, 0, false, "1234");
+    put(EXTENSIONS, 0, false, "5678");
+    put(EXTENSIONS, 0, false, "9");
+    put(EXTENSIONS, 0, false, "1234");
+    assert_int_equal(kept.len, 2);
+    assert_int_equal(kept.bytes, 8);
+    assert_int_equal(kept.left_out, 1);
+}
+
 static int put_many(void *arg)
 {
     struct pfl_kept_packets k = {0};
@@ -125,6 +149,8 @@ int main(void)
         cmocka_unit_test_teardown(the_last_of_a_kind_takes_the_first_ones_place, end),
         cmocka_unit_test_teardown(of_a_kind_with_many_each_is_kept_once, end),
         cmocka_unit_test_teardown(what_does_not_fit_is_left_out, end),
+        cmocka_unit_test_teardown(hosts_share_a_quarter_of_a_file, end),
+        cmocka_unit_test_teardown(what_does_not_fit_into_a_share_is_counted, end),
         cmocka_unit_test_teardown(packets_that_look_alike_are_distinguished, end),
         cmocka_unit_test_teardown(every_failed_allocation_is_survived, end),
     };

@@ -28,6 +28,8 @@ struct world {
     uint64_t value; /* of the next packet */
 };
 
+static size_t kept_bytes = 0; /* of a host; 0: as many as there may be */
+
 static int open_world(struct world *w)
 {
     static const struct pfl_clock_point points[2] = {{B_REFERENCE_NS, B_REFERENCE_NS},
@@ -47,7 +49,7 @@ static int open_world(struct world *w)
         rc = pfl_merge_add_host(w->merge, &b, &w->b);
     if (rc != 0)
         return rc;
-    pfl_merge_keep_state(w->merge);
+    pfl_merge_keep_state(w->merge, kept_bytes);
     return pfl_merge_begin(w->merge);
 }
 
@@ -309,9 +311,32 @@ static void every_failed_allocation_is_survived(void **state)
     pfl_sweep(cut_once, NULL, false);
 }
 
+/* A host cannot fill the files of a rotation with what it sent once. */
+static void what_exceeds_a_hosts_share_is_in_one_file_alone(void **state)
+{
+    struct world w;
+
+    (void)state;
+    kept_bytes = 24;
+    begin(&w);
+    kept_bytes = 0;
+    assert_int_equal(give_service(&w, w.a, TRACE_PACKET__EXTENSION_DESCRIPTOR, "one"), 0);
+    assert_int_equal(
+        give_service(&w, w.a, TRACE_PACKET__EXTENSION_DESCRIPTOR, "another, which is longer"), 0);
+    assert_int_equal(give_service(&w, w.b, TRACE_CONFIG, "of b"), 0);
+    assert_int_equal(count_of(&w.first, TRACE_PACKET__EXTENSION_DESCRIPTOR), 2);
+    assert_int_equal(cut(&w), 0);
+    assert_int_equal(count_of(&w.second, TRACE_PACKET__EXTENSION_DESCRIPTOR), 1);
+    assert_int_equal(count_of(&w.second, TRACE_CONFIG), 1);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.a)->unrepeated_packets, 1);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.b)->unrepeated_packets, 0);
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_exceeds_a_hosts_share_is_in_one_file_alone),
         cmocka_unit_test(sequences_without_state_go_on_in_the_next_file_at_once),
         cmocka_unit_test(a_sequence_with_state_goes_on_where_it_is_cleared),
         cmocka_unit_test(what_is_not_cleared_in_time_is_counted),

@@ -218,6 +218,27 @@ static void a_file_is_due_when_it_is_large_enough(void **state)
     fini(&w);
 }
 
+/* Else a beginning that is as large as a file makes each one due at once. */
+static void what_each_file_begins_with_does_not_make_it_due(void **state)
+{
+    struct world w;
+
+    (void)state;
+    init(&w, (struct pfl_trace_files_rotation){.bytes = 1000});
+    assert_int_equal(put(&w, false, 1200), 0);
+    assert_int_equal(pfl_trace_files_begin_next(w.files), 0);
+    assert_int_equal(put(&w, false, 1200), 0);
+    pfl_trace_files_end_beginning(w.files);
+    pfl_trace_files_end_before(w.files);
+    settle(&w);
+    assert_int_equal(put(&w, false, 900), 0);
+    assert_false(pfl_trace_files_is_due(w.files));
+    assert_int_equal(put(&w, false, 900), 0);
+    assert_true(pfl_trace_files_is_due(w.files));
+    close_files(&w, true);
+    fini(&w);
+}
+
 static void a_file_is_due_when_it_is_old_enough(void **state)
 {
     struct world w;
@@ -389,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_number_goes_before_the_suffix),
         cmocka_unit_test(without_a_rotation_it_is_one_file_at_the_path),
         cmocka_unit_test(a_file_is_due_when_it_is_large_enough),
+        cmocka_unit_test(what_each_file_begins_with_does_not_make_it_due),
         cmocka_unit_test(a_file_is_due_when_it_is_old_enough),
         cmocka_unit_test(the_oldest_are_removed),
         cmocka_unit_test(a_last_file_without_packets_is_not_left),

@@ -449,24 +449,27 @@ static void whatever_there_is_to_say_of_a_host_is_said_once_and_in_this_order(vo
     host.refused_packets = 3;
     host.unreadable.skipped = 5;
     host.unreadable.recovered = 6;
+    host.unrepeated_packets = 8;
     host.resumes = 7;
     host.fate = PFL_SESSION_NOT_REMOVED;
     s.session = "night";
-    expect_text(&s,
-                "host a raised trigger oom\n"
-                "host a: 10 packets, 1000 bytes, losses 13, clock -2.500000 s +- 0.000001 s, "
-                "drifting +1.5 us\n"
-                "  lost: 4 chunks overwritten (the buffer is too small for a ring)\n"
-                "  lost: 1 malformed packets from producers\n"
-                "  lost: 2 gaps marked by the packets after them\n"
-                "  lost: 3 packets that are malformed or cannot be decoded\n"
-                "  lost: 5 packets that refer to interned data (names) which was overwritten: add "
-                "incremental_state_config { clear_period_ms: 5000 } to the config\n"
-                "  note: 6 packets before the first whole interned data (names) of their sequences "
-                "are skipped by readers\n"
-                "  note: its connection was lost and resumed 7 times\n"
-                "  note: session night was read, and still exists: perfleet kill\n"
-                "trace x.pftrace: 2000 bytes, 1 of 1 hosts\n");
+    expect_text(
+        &s, "host a raised trigger oom\n"
+            "host a: 10 packets, 1000 bytes, losses 13, clock -2.500000 s +- 0.000001 s, "
+            "drifting +1.5 us\n"
+            "  lost: 4 chunks overwritten (the buffer is too small for a ring)\n"
+            "  lost: 1 malformed packets from producers\n"
+            "  lost: 2 gaps marked by the packets after them\n"
+            "  lost: 3 packets that are malformed or cannot be decoded\n"
+            "  lost: 5 packets that refer to interned data (names) which was overwritten: add "
+            "incremental_state_config { clear_period_ms: 5000 } to the config\n"
+            "  note: 6 packets before the first whole interned data (names) of their sequences "
+            "are skipped by readers\n"
+            "  note: 8 packets that each file should have (configs, clocks, descriptors) are in "
+            "one alone: the hosts share a quarter of --rotate-size, 4 MiB each at most\n"
+            "  note: its connection was lost and resumed 7 times\n"
+            "  note: session night was read, and still exists: perfleet kill\n"
+            "trace x.pftrace: 2000 bytes, 1 of 1 hosts\n");
     s.is_ring = true;
     host = good_host;
     host.losses.chunks_overwritten = 4;
