@@ -342,12 +342,10 @@ static int fill(scmp_filter_ctx ctx, const struct pfl_sandbox_conf *conf)
 /* The kernel does not look at the arguments after the third. */
 static int add_one_execution(scmp_filter_ctx ctx, const struct pfl_syscalls_key *key)
 {
-    const struct scmp_arg_cmp known[] = {
-        SCMP_CMP(3, SCMP_CMP_EQ, key->words[0]),
-        SCMP_CMP(4, SCMP_CMP_EQ, key->words[1]),
-        SCMP_CMP(5, SCMP_CMP_EQ, key->words[2]),
-    };
+    struct scmp_arg_cmp known[COUNT(key->words)];
 
+    for (unsigned i = 0; i < COUNT(known); i++)
+        known[i] = (struct scmp_arg_cmp){.arg = 3 + i, .op = SCMP_CMP_EQ, .datum_a = key->words[i]};
     return seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, SCMP_SYS(execve), COUNT(known), known);
 }
 
