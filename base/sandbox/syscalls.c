@@ -10,6 +10,7 @@
  */
 #include "base/sandbox/syscalls.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -378,6 +379,7 @@ static int enter(const struct pfl_sandbox_conf *conf, const struct pfl_syscalls_
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     int rc;
 
+    assert(conf != NULL || key != NULL);
     if (ctx == NULL)
         return PFL_ENOMEM;
     rc = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
