@@ -531,8 +531,13 @@ class Shared(Net):
         path = self.dir / ("far-" + who)
         command = self.operator("tunnel", "one", "--socket", path)
         self.start("tunnel-" + who, [str(c).replace("operator-me.", "operator-%s." % who) for c in command])
-        wait_until(path.is_socket, "no tunnel of " + who)
+        wait_until(lambda: answers(path), "no tunnel of " + who)  # it is there before it listens
         return str(path)
+
+
+def answers(path):
+    with socket.socket(socket.AF_UNIX) as sock:
+        return sock.connect_ex(str(path)) == 0
 
 
 def repeat_costly(ready, path, connections):
