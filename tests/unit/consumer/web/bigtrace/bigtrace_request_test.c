@@ -129,7 +129,7 @@ static void what_makes_no_sense_is_refused_with_a_reason(void **state)
     }
 }
 
-/* {"filters": [ONE, ONE, ...]} and the like. */
+/* {"filters": [ONE, ONE, ...]}, or another list of that key. */
 static int parse_many(const char *member, const char *one, size_t len)
 {
     static char text[65536];
