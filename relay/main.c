@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "perfleet/config.pb-c.h"
 #include "proto/unpack.h"
+#include "relay/accept/tls_port.h"
 #include "relay/daemon.h"
 #include "relay/hub/stream_table.h"
 #include "relay/policy/policy_file_port.h"
@@ -168,22 +169,17 @@ static bool apply(const ProtobufCMessage *message, void *user, struct pfl_settin
     return apply_files(m, port, fault);
 }
 
-/* Two descriptors a connection; takes what the hard limit gives. */
-static void fit_file_limit(unsigned *max_connections)
+/* Up to two descriptors a connection; takes what the hard limit gives. tls_port.c then keeps to it.
+ */
+static void raise_file_limit(unsigned max_connections)
 {
-    const rlim_t spare = 64;
-    rlim_t want = (rlim_t)*max_connections * 2 + spare;
+    rlim_t want = (rlim_t)max_connections * 2 + PFL_TLS_PORT_SPARE_FDS;
     struct rlimit lim;
 
     if (getrlimit(RLIMIT_NOFILE, &lim) != 0 || lim.rlim_cur >= want)
         return;
     lim.rlim_cur = lim.rlim_max < want ? lim.rlim_max : want;
     (void)setrlimit(RLIMIT_NOFILE, &lim);
-    if (lim.rlim_cur >= want || lim.rlim_cur < spare + 2)
-        return;
-    *max_connections = (unsigned)((lim.rlim_cur - spare) / 2);
-    pfl_log_warn("file-limit", "max_connections=%u is what %llu open files allow", *max_connections,
-                 (unsigned long long)lim.rlim_cur);
 }
 
 /* A socket that the service manager listens on for us takes the place of --listen. */
@@ -240,7 +236,7 @@ int main(int argc, char **argv)
     drop_privileges(first_free_fd);
     pfl_log_limit_every_event(); /* every peer can cause most lines */
     json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
-    fit_file_limit(&conf.port.max_connections);
+    raise_file_limit(conf.port.max_connections);
     rc = pfl_relay_daemon_run(&conf);
     pfl_log_limit_flush_every_event();
     pfl_proto_free(message);

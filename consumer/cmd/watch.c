@@ -5,12 +5,12 @@
  *     WAIT --2 s--> LIST (relay only) --> ASK --> shown, WAIT
  *
  * Happy path: query the relay's hosts over the open connection, query the selected hosts, draw the
- * answers, and redraw when the terminal changes its size. It uses the terminal's alternate screen:
- * lines are cut, it never scrolls, and at the end (also during Ctrl-Z) the old screen is restored.
- * Messages are a line of it. Failures: when the relay is lost, the round is aborted and the last
- * one stays with a line above it; the tunnel reconnects. The first round's failures, and output
- * that cannot be written, end the command. Ownership: two rounds, of which one is shown; handles,
- * on the loop of the targets.
+ * answers, keep the hosts' connections for the next round, and redraw when the terminal changes its
+ * size. It uses the terminal's alternate screen: lines are cut, it never scrolls, and at the end
+ * (also during Ctrl-Z) the old screen is restored. Messages are a line of it. Failures: when the
+ * relay is lost, the round is aborted and the last one stays with a line above it; the tunnel
+ * reconnects. The first round's failures, and output that cannot be written, end the command.
+ * Ownership: two rounds, of which one is shown; handles, on the loop of the targets.
  */
 #include "consumer/cmd/watch.h"
 
@@ -201,8 +201,12 @@ static void on_over(void *user)
 static void ask_hosts(struct watch *w)
 {
     struct pfl_targets *t = w->targets;
-    struct pfl_fan_out_conf conf = {
-        .timeout_ms = t->timeout_ms, .on_ready = w->conf->on_ready, .on_over = on_over, .user = w};
+    struct pfl_fan_out_conf conf = {.timeout_ms = t->timeout_ms,
+                                    .on_ready = w->conf->on_ready,
+                                    .on_over = on_over,
+                                    .user = w,
+                                    .keeps = true,
+                                    .former = w->shown.fan_out};
 
     w->state = STATE_WAIT;
     if (t->specs_len == 0)
@@ -253,6 +257,13 @@ static void take_list(struct watch *w)
     w->due_ms = uv_now(t->loop) + WATCH_MS;
     if (w->is_screen)
         draw(w);
+}
+
+/* Everything that is to be freed is closed. */
+static bool can_end(const struct watch *w)
+{
+    return w->is_asked &&
+           pfl_fan_out_is_closed(w->is_given_up ? w->next.fan_out : w->shown.fan_out);
 }
 
 static void end_round(struct watch *w)
@@ -308,7 +319,7 @@ static void step(struct watch *w)
         begin_round(w);
     if (w->state == STATE_LIST && w->targets->has_answer)
         take_list(w);
-    if (w->state == STATE_ASK && w->is_asked)
+    if (w->state == STATE_ASK && can_end(w))
         end_round(w);
     if (w->is_screen && w->away_since_ms != 0 && now_ms - w->drawn_ms >= AWAY_DRAW_MS)
         draw(w);
@@ -370,7 +381,8 @@ static void run(struct watch *w)
             step(w);
     }
     give_up_round(w);
-    while (w->state == STATE_ASK && !w->is_asked)
+    pfl_fan_out_close_kept(w->shown.fan_out);
+    while ((w->state == STATE_ASK && !can_end(w)) || !pfl_fan_out_is_closed(w->shown.fan_out))
         uv_run(w->targets->loop, UV_RUN_ONCE);
     leave_screen(w);
     pfl_cmd_error_keep(NULL, 0);

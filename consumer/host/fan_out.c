@@ -3,12 +3,14 @@
  * Queries many hosts in parallel. Happy path: open all connections, let the owner make requests as
  * each is bound, close finished ones, return when all are closed. Failures end their host, with a
  * sentence: no connection, no answer before the deadline, a request that cannot be made, an answer
- * that is too long. Ownership: connections, timers and answers; a host's memory lives until
- * pfl_fan_out_free. Limits: those of the header, for each answer and for all.
+ * that is too long. A kept connection that ends between two fan-outs is opened again by the next.
+ * Ownership: connections, timers and answers; a host's memory lives until pfl_fan_out_free. Limits:
+ * those of the header, for each answer and for all.
  */
 #include "consumer/host/fan_out.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 
@@ -16,6 +18,7 @@ struct pfl_fan_out {
     struct pfl_fan_out_conf conf;
     struct pfl_fan_out_host *hosts; /* owned */
     size_t open;                    /* connections and timers that are not closed */
+    size_t kept;                    /* connections that wait for the next fan-out */
     size_t kept_bytes;              /* of all answers */
 };
 
@@ -28,13 +31,6 @@ void pfl_fan_out_fail(struct pfl_fan_out_host *host, const char *why)
 {
     if (host->why[0] == '\0' && !host->is_done)
         snprintf(host->why, sizeof(host->why), "%s", why);
-    if (host->conn != NULL)
-        pfl_host_conn_close(host->conn);
-}
-
-void pfl_fan_out_done(struct pfl_fan_out_host *host)
-{
-    host->is_done = host->why[0] == '\0';
     if (host->conn != NULL)
         pfl_host_conn_close(host->conn);
 }
@@ -141,16 +137,39 @@ static void on_timer_closed(uv_handle_t *handle)
         a->conf.on_over(a->conf.user);
 }
 
+static void end_timer(struct pfl_fan_out_host *h)
+{
+    h->owner->open--;
+    uv_close((uv_handle_t *)&h->timer, on_timer_closed);
+}
+
+void pfl_fan_out_done(struct pfl_fan_out_host *host)
+{
+    host->is_done = host->why[0] == '\0';
+    if (host->conn == NULL || host->is_kept)
+        return;
+    if (!host->is_done || !host->owner->conf.keeps) {
+        pfl_host_conn_close(host->conn);
+        return;
+    }
+    host->is_kept = true;
+    host->owner->kept++;
+    end_timer(host);
+}
+
 static void on_closed(void *user, const char *why)
 {
     struct pfl_fan_out_host *h = user;
 
+    h->conn = NULL;
+    if (h->is_kept) {
+        h->owner->kept--;
+        return;
+    }
     if (!h->is_done && h->why[0] == '\0')
         snprintf(h->why, sizeof(h->why), "%s",
                  why[0] != '\0' ? why : "the host closed the connection");
-    h->conn = NULL;
-    h->owner->open--;
-    uv_close((uv_handle_t *)&h->timer, on_timer_closed);
+    end_timer(h);
 }
 
 static uint64_t get_left_ms(const struct pfl_fan_out_host *h)
@@ -179,35 +198,75 @@ void pfl_fan_out_later(struct pfl_fan_out_host *host, uint64_t ms,
 {
     uint64_t left_ms = get_left_ms(host);
 
-    if (host->conn == NULL)
+    if (host->conn == NULL || host->is_kept)
         return;
     host->next = next;
     uv_timer_start(&host->timer, on_timer, ms < left_ms ? ms : left_ms, 0);
 }
 
-static void open_host(struct pfl_fan_out *a, size_t i)
-{
-    struct pfl_fan_out_host *h = &a->hosts[i];
-    struct pfl_host_conn_conf conf = a->conf.conn;
+/* ---- beginning ---- */
 
-    conf.spec = &a->conf.specs[i];
+/* Of a host that both have; it is this host's from now on. NULL: there is none. */
+static struct pfl_host_conn *take_kept(struct pfl_fan_out *former, struct pfl_fan_out_host *host)
+{
+    struct pfl_fan_out_host *found = NULL;
+    struct pfl_host_conn *conn;
+    size_t len = former != NULL && former->kept != 0 ? former->conf.specs_len : 0;
+
+    /* Lists of hosts are mostly the same: begin at the same place. */
+    for (size_t i = 0; i < len && found == NULL; i++) {
+        struct pfl_fan_out_host *h = &former->hosts[(host->index + i) % len];
+
+        if (h->is_kept && h->conn != NULL && strcmp(h->spec->text, host->spec->text) == 0)
+            found = h;
+    }
+    if (found == NULL || !pfl_host_conn_pass(found->conn, host->spec, host))
+        return NULL;
+    conn = found->conn;
+    found->conn = NULL;
+    former->kept--;
+    return conn;
+}
+
+static int connect_host(struct pfl_fan_out_host *h)
+{
+    struct pfl_host_conn_conf conf = h->owner->conf.conn;
+
+    conf.spec = h->spec;
     conf.on_ready = on_ready;
     conf.on_closed = on_closed;
     conf.user = h;
+    return pfl_host_conn_open(&conf, &h->conn);
+}
+
+static void on_kept_ready(struct pfl_fan_out_host *host)
+{
+    on_ready(host);
+}
+
+static void open_host(struct pfl_fan_out *a, size_t i)
+{
+    struct pfl_fan_out_host *h = &a->hosts[i];
+    bool is_kept;
+
     h->owner = a;
     h->index = i;
-    h->spec = conf.spec;
+    h->spec = &a->conf.specs[i];
     snprintf(h->name, sizeof(h->name), "%s", h->spec->name);
     pfl_buf_init(&h->answer, PFL_FAN_OUT_ANSWER_MAX_BYTES);
-    if (pfl_host_conn_open(&conf, &h->conn) != 0) {
+    h->conn = take_kept(a->conf.former, h);
+    is_kept = h->conn != NULL;
+    if (!is_kept && connect_host(h) != 0) {
         snprintf(h->why, sizeof(h->why), "out of memory");
         return;
     }
-    uv_timer_init(conf.loop, &h->timer);
+    uv_timer_init(a->conf.conn.loop, &h->timer);
     h->timer.data = h;
-    h->ends_by_ms = uv_now(conf.loop) + a->conf.timeout_ms;
+    h->ends_by_ms = uv_now(a->conf.conn.loop) + a->conf.timeout_ms;
     uv_timer_start(&h->timer, on_timer, a->conf.timeout_ms, 0);
     a->open += 2;
+    if (is_kept)
+        pfl_fan_out_later(h, 0, on_kept_ready);
 }
 
 static int start(const struct pfl_fan_out_conf *conf, struct pfl_fan_out **ret_fan_out)
@@ -226,6 +285,7 @@ static int start(const struct pfl_fan_out_conf *conf, struct pfl_fan_out **ret_f
     }
     for (size_t i = 0; i < conf->specs_len; i++)
         open_host(a, i);
+    pfl_fan_out_close_kept(conf->former);
     *ret_fan_out = a;
     return 0;
 }
@@ -261,6 +321,18 @@ void pfl_fan_out_abort(struct pfl_fan_out *self, const char *why)
 {
     for (size_t i = 0; i < self->conf.specs_len; i++)
         pfl_fan_out_fail(&self->hosts[i], why);
+}
+
+void pfl_fan_out_close_kept(struct pfl_fan_out *self)
+{
+    for (size_t i = 0; self != NULL && self->kept != 0 && i < self->conf.specs_len; i++)
+        if (self->hosts[i].is_kept && self->hosts[i].conn != NULL)
+            pfl_host_conn_close(self->hosts[i].conn);
+}
+
+bool pfl_fan_out_is_closed(const struct pfl_fan_out *self)
+{
+    return self == NULL || (self->open == 0 && self->kept == 0);
 }
 
 void pfl_fan_out_free(struct pfl_fan_out *self)

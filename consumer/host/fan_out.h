@@ -30,6 +30,7 @@ struct pfl_fan_out_host {
     char name[PFL_HOST_NAME_MAX];
     char why[768]; /* "" if it succeeded */
     bool is_done;
+    bool is_kept; /* its connection waits for the next fan-out */
 };
 
 struct pfl_fan_out_conf {
@@ -38,6 +39,10 @@ struct pfl_fan_out_conf {
     size_t specs_len;
     uint64_t timeout_ms; /* of the whole conversation with one host */
     size_t max_bytes;    /* of all answers; 0: PFL_FAN_OUT_MAX_BYTES */
+    bool keeps;          /* connections of hosts that succeeded stay open, for the next fan-out */
+    /* One that is over and kept connections: its hosts that are here, too, are asked over them, the
+     * others' are closed. NULL: none. */
+    struct pfl_fan_out *former;
     /* Requests may be made: called from the loop. */
     void (*on_ready)(void *user, struct pfl_fan_out_host *host);
     /* Called from the loop, once, when the last host has ended; the fan-out may be freed. Not used
@@ -54,7 +59,11 @@ PFL_MUST_USE int pfl_fan_out_open(const struct pfl_fan_out_conf *conf,
                                   struct pfl_fan_out **ret_fan_out);
 /* All hosts that have not ended fail. */
 void pfl_fan_out_abort(struct pfl_fan_out *self, const char *why);
-/* After the last host has ended; NULL is legal. */
+/* Closes the connections that it kept and nobody took over. NULL is legal. */
+void pfl_fan_out_close_kept(struct pfl_fan_out *self);
+/* No connection is open. True for NULL. */
+bool pfl_fan_out_is_closed(const struct pfl_fan_out *self);
+/* After the last host has ended, and when it is closed; NULL is legal. */
 void pfl_fan_out_free(struct pfl_fan_out *self);
 size_t pfl_fan_out_get_len(const struct pfl_fan_out *self);
 /* Borrowed until free. */
@@ -81,7 +90,7 @@ bool pfl_fan_out_add(struct pfl_fan_out_host *host, struct pfl_span body,
                      int (*take)(struct pfl_span body, struct pfl_buf *out));
 /* The owner has read the answer: its memory is freed. */
 void pfl_fan_out_drop_answer(struct pfl_fan_out_host *host);
-/* The host succeeded, or failed. Its connection closes. */
+/* The host succeeded, or failed. Its connection closes, unless it is kept. */
 void pfl_fan_out_done(struct pfl_fan_out_host *host);
 void pfl_fan_out_fail(struct pfl_fan_out_host *host, const char *why);
 

@@ -482,6 +482,15 @@ int pfl_host_conn_open(const struct pfl_host_conn_conf *conf, struct pfl_host_co
     return 0;
 }
 
+bool pfl_host_conn_pass(struct pfl_host_conn *self, const struct pfl_host_spec *spec, void *user)
+{
+    if (self->state != STATE_READY)
+        return false;
+    self->conf.spec = spec;
+    self->conf.user = user;
+    return true;
+}
+
 void pfl_host_conn_review_all(struct pfl_list *all)
 {
     struct pfl_list *it;

@@ -41,6 +41,9 @@ PFL_MUST_USE int pfl_host_conn_open(const struct pfl_host_conn_conf *conf,
 void pfl_host_conn_review_all(struct pfl_list *all);
 /* Asynchronous, idempotent, legal in every state. */
 void pfl_host_conn_close(struct pfl_host_conn *self);
+/* From now on it is of this user, and borrows this spec, which names the same host. No request may
+ * be unanswered. False: it is not ready, and stays the former user's. */
+bool pfl_host_conn_pass(struct pfl_host_conn *self, const struct pfl_host_spec *spec, void *user);
 /* The name in the host's certificate; "" for UNIX sockets. Valid from on_ready. */
 const char *pfl_host_conn_get_name(const struct pfl_host_conn *self);
 /* When the host's certificate expires (UNIX time); 0 without one. Valid from on_ready. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parses a relay's inventory and applies selections to it. Happy path: parse the JSON, keep it,
- * look values up on demand; entries without a valid name are left out, and so are labels and
+ * Parses a relay's inventory and applies selections to it. Happy path: parse the JSON, look the
+ * values of each host up once; entries without a valid name are left out, and so are labels and
  * addresses that are no plain text; the others are sorted by name, numbers by value. Failures: not
  * JSON, or JSON of another shape. Limits: PFL_INVENTORY_MAX_HOSTS and MAX_VALUES (which are counted
- * before, as each takes some 200 bytes), jansson's own nesting limit.
+ * before, as each takes some 200 bytes), jansson's own nesting limit. Ownership: the JSON, in which
+ * the hosts' texts are.
  */
 #include "consumer/host/inventory.h"
 
@@ -20,8 +21,9 @@
 #define TERM_MAX 256u
 
 struct pfl_inventory {
-    json_t *root;  /* owned */
-    json_t *hosts; /* owned: the entries with good names */
+    json_t *root;                      /* owned */
+    struct pfl_inventory_host *parsed; /* owned; the entries with good names, sorted by them */
+    size_t len;
 };
 
 static bool is_usable(const json_t *entry)
@@ -60,11 +62,10 @@ static void drop_odd_texts(json_t *entry)
 
 static int compare_names(const void *a, const void *b)
 {
-    json_t *const *x = a;
-    json_t *const *y = b;
+    const struct pfl_inventory_host *x = a;
+    const struct pfl_inventory_host *y = b;
 
-    return strverscmp(json_string_value(json_object_get(*x, "name")),
-                      json_string_value(json_object_get(*y, "name")));
+    return strverscmp(x->name, y->name);
 }
 
 /* At most: each value is behind one of these. */
@@ -86,71 +87,6 @@ static size_t count_values(struct pfl_span json)
     return count;
 }
 
-static int keep_usable(struct pfl_inventory *v, const json_t *list)
-{
-    size_t len = json_array_size(list);
-    json_t **entries = pfl_mem_zalloc((len + 1) * sizeof(json_t *));
-    size_t count = 0;
-    int rc = 0;
-
-    if (entries == NULL)
-        return PFL_ENOMEM;
-    for (size_t i = 0; i < len; i++) {
-        if (!is_usable(json_array_get(list, i)))
-            continue;
-        entries[count] = json_array_get(list, i);
-        drop_odd_texts(entries[count++]);
-    }
-    qsort(entries, count, sizeof(json_t *), compare_names);
-    for (size_t i = 0; rc == 0 && i < count; i++)
-        rc = json_array_append(v->hosts, entries[i]) == 0 ? 0 : PFL_ENOMEM;
-    pfl_mem_free(entries);
-    return rc;
-}
-
-int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_inventory)
-{
-    struct pfl_inventory *v;
-    const json_t *list;
-    int rc;
-
-    if (count_values(body) > PFL_INVENTORY_MAX_VALUES)
-        return PFL_EPARSE;
-    v = pfl_mem_zalloc(sizeof(*v));
-    if (v == NULL)
-        return PFL_ENOMEM;
-    pfl_text_init_json();
-    v->root = json_loadb((const char *)body.data, body.len, 0, NULL);
-    v->hosts = json_array();
-    list = json_object_get(v->root, "hosts");
-    if (!json_is_array(list) || v->hosts == NULL ||
-        json_array_size(list) > PFL_INVENTORY_MAX_HOSTS) {
-        pfl_inventory_free(v);
-        return PFL_EPARSE;
-    }
-    rc = keep_usable(v, list);
-    if (rc != 0) {
-        pfl_inventory_free(v);
-        return rc;
-    }
-    *ret_inventory = v;
-    return 0;
-}
-
-void pfl_inventory_free(struct pfl_inventory *self)
-{
-    if (self == NULL)
-        return;
-    json_decref(self->hosts);
-    json_decref(self->root);
-    pfl_mem_free(self);
-}
-
-size_t pfl_inventory_get_len(const struct pfl_inventory *self)
-{
-    return json_array_size(self->hosts);
-}
-
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -158,10 +94,8 @@ static const char *text_of(const json_t *object, const char *key)
     return text != NULL ? text : "";
 }
 
-void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
-                            struct pfl_inventory_host *ret_host)
+static void parse_host(const json_t *entry, struct pfl_inventory_host *ret_host)
 {
-    const json_t *entry = json_array_get(self->hosts, host);
     const json_t *clock = json_object_get(entry, "clock");
     json_int_t streams = json_integer_value(json_object_get(entry, "streams"));
     json_int_t end_s = json_integer_value(json_object_get(entry, "certificate_end_s"));
@@ -183,6 +117,72 @@ void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
     };
 }
 
+static int keep_usable(struct pfl_inventory *v, const json_t *list)
+{
+    size_t len = json_array_size(list);
+
+    v->parsed = pfl_mem_calloc(len + 1, sizeof(*v->parsed));
+    if (v->parsed == NULL)
+        return PFL_ENOMEM;
+    for (size_t i = 0; i < len; i++) {
+        json_t *entry = json_array_get(list, i);
+
+        if (!is_usable(entry))
+            continue;
+        drop_odd_texts(entry);
+        parse_host(entry, &v->parsed[v->len++]);
+    }
+    qsort(v->parsed, v->len, sizeof(*v->parsed), compare_names);
+    return 0;
+}
+
+int pfl_inventory_parse(struct pfl_span body, struct pfl_inventory **ret_inventory)
+{
+    struct pfl_inventory *v;
+    const json_t *list;
+    int rc;
+
+    if (count_values(body) > PFL_INVENTORY_MAX_VALUES)
+        return PFL_EPARSE;
+    v = pfl_mem_zalloc(sizeof(*v));
+    if (v == NULL)
+        return PFL_ENOMEM;
+    pfl_text_init_json();
+    v->root = json_loadb((const char *)body.data, body.len, 0, NULL);
+    list = json_object_get(v->root, "hosts");
+    if (!json_is_array(list) || json_array_size(list) > PFL_INVENTORY_MAX_HOSTS) {
+        pfl_inventory_free(v);
+        return PFL_EPARSE;
+    }
+    rc = keep_usable(v, list);
+    if (rc != 0) {
+        pfl_inventory_free(v);
+        return rc;
+    }
+    *ret_inventory = v;
+    return 0;
+}
+
+void pfl_inventory_free(struct pfl_inventory *self)
+{
+    if (self == NULL)
+        return;
+    pfl_mem_free(self->parsed);
+    json_decref(self->root);
+    pfl_mem_free(self);
+}
+
+size_t pfl_inventory_get_len(const struct pfl_inventory *self)
+{
+    return self->len;
+}
+
+void pfl_inventory_get_host(const struct pfl_inventory *self, size_t host,
+                            struct pfl_inventory_host *ret_host)
+{
+    *ret_host = self->parsed[host];
+}
+
 bool pfl_inventory_has_left(const struct pfl_inventory_host *host)
 {
     return !host->is_connected && host->last_seen_s > PFL_INVENTORY_LEFT_S;
@@ -190,8 +190,8 @@ bool pfl_inventory_has_left(const struct pfl_inventory_host *host)
 
 size_t pfl_inventory_find(const struct pfl_inventory *self, const char *name)
 {
-    for (size_t i = 0; i < json_array_size(self->hosts); i++)
-        if (strcmp(text_of(json_array_get(self->hosts, i), "name"), name) == 0)
+    for (size_t i = 0; i < self->len; i++)
+        if (strcmp(self->parsed[i].name, name) == 0)
             return i;
     return SIZE_MAX;
 }

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -277,6 +278,20 @@ static int decide_role(struct pfl_tls_port *p)
     return rc;
 }
 
+/* Direct mode has a second descriptor for each connection: the consumer socket's. */
+static void fit_file_limit(struct pfl_tls_port *p)
+{
+    rlim_t of_one = p->role.has_direct ? 2 : 1;
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0 || lim.rlim_cur < PFL_TLS_PORT_SPARE_FDS + of_one ||
+        (lim.rlim_cur - PFL_TLS_PORT_SPARE_FDS) / of_one >= p->conf.max_connections)
+        return;
+    p->conf.max_connections = (unsigned)((lim.rlim_cur - PFL_TLS_PORT_SPARE_FDS) / of_one);
+    pfl_log_warn("file-limit", "max_connections=%u is what %llu open files allow",
+                 p->conf.max_connections, (unsigned long long)lim.rlim_cur);
+}
+
 static void init_table(struct pfl_tls_port *p)
 {
     struct pfl_connection_table_conf conf = {.shell = &p->shell,
@@ -314,7 +329,6 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
         .address = conf->listen_address,
         .inherited_fd = conf->inherited_fd,
         .is_tcp = true,
-        .max_connections = conf->max_connections,
         .mode = -1,
         .on_accept = on_accept,
         .on_closed = on_listener_closed,
@@ -334,6 +348,8 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
         rc = pfl_takers_open(&p->takers, &p->conf, &p->role);
     if (rc == 0) {
         init_table(p);
+        fit_file_limit(p);
+        listener.max_connections = p->conf.max_connections;
         rc = pfl_listener_open(&listener, &p->listener);
     }
     if (rc != 0) {

@@ -14,6 +14,9 @@
 
 #include "base/io/tls_stream.h"
 
+/* Descriptors that no connection may take. */
+#define PFL_TLS_PORT_SPARE_FDS 64u
+
 struct pfl_tls_port;
 
 struct pfl_tls_port_conf {

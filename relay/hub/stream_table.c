@@ -294,6 +294,11 @@ static bool check_memory(const struct stream *c, const struct pfl_host_request *
 /* `quota` NULL: as many operators have streams as this relay counts. */
 static void describe_refusal(const struct pfl_quota *quota, const char *who, char *dst, size_t room)
 {
+    uint64_t at_once = 0;
+    uint64_t per_min = 0;
+
+    if (quota != NULL)
+        pfl_quota_get_rate(quota, &at_once, &per_min);
     if (quota == NULL)
         (void)snprintf(dst, room, "this relay counts the streams of no more operators: try later");
     else if (quota->role[0] != '\0')
@@ -303,9 +308,17 @@ static void describe_refusal(const struct pfl_quota *quota, const char *who, cha
     else
         (void)snprintf(
             dst, room,
-            "%s opened %u streams: no more than %u a minute from now on, or what a role's "
+            "%s opened %llu streams: no more than %llu a minute from now on, or what a role's "
             "max_new_streams_per_min says",
-            who, PFL_QUOTA_STREAMS_AT_ONCE, PFL_QUOTA_STREAMS_PER_MIN);
+            who, (unsigned long long)at_once, (unsigned long long)per_min);
+}
+
+/* With rates for as many hosts as this relay knows now. */
+static struct pfl_quota *get_quota(struct pfl_stream_table *self, const char *who,
+                                   struct pfl_span rates)
+{
+    self->quotas->hosts = self->peers->inventory.count;
+    return pfl_quotas_get(self->quotas, who, rates, now_of(self));
 }
 
 /* False: refused already. */
@@ -317,7 +330,7 @@ static bool open_quota(struct stream *c, const struct pfl_host_request *request)
                      (is_carried(self, &c->context) ? PFL_QUOTA_TAKE_OVER : 0);
     char detail[320];
 
-    c->quota = pfl_quotas_get(self->quotas, c->context.who, request->decision.rates, now_ms);
+    c->quota = get_quota(self, c->context.who, request->decision.rates);
     if (c->quota != NULL && pfl_quota_try_open(c->quota, flags, now_ms))
         return true;
     describe_refusal(c->quota, c->context.who, detail, sizeof(detail));
@@ -347,7 +360,7 @@ bool pfl_stream_table_take_change(struct pfl_stream_table *self,
 {
     const char *who = request->peer->identity.name;
     uint64_t now_ms = now_of(self);
-    struct pfl_quota *quota = pfl_quotas_get(self->quotas, who, request->decision.rates, now_ms);
+    struct pfl_quota *quota = get_quota(self, who, request->decision.rates);
     char detail[200];
 
     if (quota != NULL && pfl_quota_try_change(quota, now_ms))

@@ -24,6 +24,7 @@ void pfl_quotas_init(struct pfl_quotas *self)
 {
     pfl_list_init(&self->all);
     self->count = 0;
+    self->hosts = 0;
 }
 
 static void free_account(struct pfl_quotas *self, struct pfl_quota *a)
@@ -70,15 +71,36 @@ static struct pfl_quota *find(struct pfl_quotas *self, const char *operator_name
     return NULL;
 }
 
+static uint64_t burst_of_hosts(const struct pfl_quota *a)
+{
+    return (uint64_t)a->hosts * PFL_QUOTA_STREAMS_OF_HOST;
+}
+
+static uint64_t rate_of_hosts(const struct pfl_quota *a)
+{
+    return (uint64_t)a->hosts * PFL_QUOTA_STREAMS_OF_HOST_PER_MIN;
+}
+
+/* A rate per minute and a burst, in streams. A burst that grows gives what it grew by. */
+static void set_bucket(struct pfl_token_bucket *bucket, uint64_t per_min, uint64_t at_once,
+                       uint64_t now_ms)
+{
+    uint64_t before = bucket->burst;
+    bool is_new = bucket->per_s == 0;
+
+    pfl_token_bucket_set(bucket, per_min, at_once * OPENING, now_ms);
+    if (!is_new && bucket->burst > before)
+        pfl_token_bucket_give(bucket, bucket->burst - before);
+}
+
 /* A rate that a policy gives or removes begins with all of its burst; one that it changes keeps
  * what is left. */
-static void set_openings(struct pfl_quota *a, uint64_t per_min, uint64_t now_ms)
+static void set_openings(struct pfl_quota *a, uint64_t given_per_min, uint64_t now_ms)
 {
-    bool is_given = per_min != 0;
-    uint64_t at_once = is_given ? per_min : PFL_QUOTA_STREAMS_AT_ONCE;
+    bool is_given = given_per_min != 0;
+    uint64_t per_min = is_given ? given_per_min : PFL_QUOTA_STREAMS_PER_MIN + rate_of_hosts(a);
+    uint64_t at_once = is_given ? given_per_min : PFL_QUOTA_STREAMS_AT_ONCE + burst_of_hosts(a);
 
-    if (!is_given)
-        per_min = PFL_QUOTA_STREAMS_PER_MIN;
     if (is_given != a->has_rate) {
         a->openings = (struct pfl_token_bucket){0};
         a->strays = (struct pfl_token_bucket){0};
@@ -86,8 +108,13 @@ static void set_openings(struct pfl_quota *a, uint64_t per_min, uint64_t now_ms)
     a->has_rate = is_given;
     if (per_min == a->openings.per_s)
         return;
-    pfl_token_bucket_set(&a->openings, per_min, at_once * OPENING, now_ms);
-    pfl_token_bucket_set(&a->strays, per_min, at_once * OPENING, now_ms);
+    if (is_given) {
+        pfl_token_bucket_set(&a->openings, per_min, at_once * OPENING, now_ms);
+        pfl_token_bucket_set(&a->strays, per_min, at_once * OPENING, now_ms);
+        return;
+    }
+    set_bucket(&a->openings, per_min, at_once, now_ms);
+    set_bucket(&a->strays, per_min, at_once, now_ms);
 }
 
 static void set_rates(struct pfl_quota *a, struct pfl_span role, uint64_t now_ms)
@@ -98,9 +125,9 @@ static void set_rates(struct pfl_quota *a, struct pfl_span role, uint64_t now_ms
     if (bytes != a->bytes.per_s)
         pfl_token_bucket_set(&a->bytes, bytes, burst, now_ms);
     set_openings(a, pfl_role_get_number(role, ROLE__MAX_NEW_STREAMS_PER_MIN), now_ms);
-    if (a->changes.per_s == 0)
-        pfl_token_bucket_set(&a->changes, PFL_QUOTA_CHANGES_PER_MIN,
-                             (uint64_t)PFL_QUOTA_CHANGES_AT_ONCE * OPENING, now_ms);
+    if (a->changes.per_s != PFL_QUOTA_CHANGES_PER_MIN + rate_of_hosts(a))
+        set_bucket(&a->changes, PFL_QUOTA_CHANGES_PER_MIN + rate_of_hosts(a),
+                   PFL_QUOTA_CHANGES_AT_ONCE + burst_of_hosts(a), now_ms);
     a->max_streams = pfl_role_get_number(role, ROLE__MAX_STREAMS);
 }
 
@@ -123,8 +150,15 @@ struct pfl_quota *pfl_quotas_get(struct pfl_quotas *self, const char *operator_n
         pfl_list_remove(&a->node);
     }
     pfl_list_append(&self->all, &a->node);
+    a->hosts = self->hosts;
     set_rates(a, role, now_ms);
     return a;
+}
+
+void pfl_quota_get_rate(const struct pfl_quota *self, uint64_t *ret_at_once, uint64_t *ret_per_min)
+{
+    *ret_at_once = self->openings.burst / OPENING;
+    *ret_per_min = self->openings.per_s;
 }
 
 static bool try_take(struct pfl_token_bucket *bucket, uint64_t now_ms)

@@ -20,8 +20,12 @@
 
 /* New streams of a role without max_new_streams_per_min, and without a role: these at once, */
 #define PFL_QUOTA_STREAMS_AT_ONCE 4096u
-/* and then so many. */
+/* and then so many; */
 #define PFL_QUOTA_STREAMS_PER_MIN 1800u
+/* and so many more of the first and of the second for each host that the relay knows: an operator's
+ * commands ask all of them. */
+#define PFL_QUOTA_STREAMS_OF_HOST         32u
+#define PFL_QUOTA_STREAMS_OF_HOST_PER_MIN 8u
 /* The same for resumes, and for requests that change something at a host, whatever the role. All
  * streams of an operator's 64 connections can be resumed at once. */
 #define PFL_QUOTA_CHANGES_AT_ONCE 16384u
@@ -41,6 +45,7 @@ struct pfl_quota {
     struct pfl_token_bucket strays;  /* resumes of streams that no host had */
     struct pfl_token_bucket changes; /* resumes, and requests that change something */
     bool has_rate;                   /* the role has max_new_streams_per_min */
+    unsigned hosts;                  /* that the rates are made for */
     uint64_t max_streams;            /* 0: no limit */
     unsigned streams;
 };
@@ -48,6 +53,7 @@ struct pfl_quota {
 struct pfl_quotas {
     struct pfl_list all; /* owned; the last used one is at the end */
     unsigned count;
+    unsigned hosts; /* that the relay knows; set by its owner before pfl_quotas_get */
 };
 
 void pfl_quotas_init(struct pfl_quotas *self);
@@ -61,6 +67,8 @@ struct pfl_quota *pfl_quotas_get(struct pfl_quotas *self, const char *operator_n
  * after a minute's worth of those no stream may be resumed for a while. Streams that are taken over
  * do not count against max_streams. */
 bool pfl_quota_try_open(struct pfl_quota *self, unsigned flags, uint64_t now_ms);
+/* New streams that it gives at once, and per minute. */
+void pfl_quota_get_rate(const struct pfl_quota *self, uint64_t *ret_at_once, uint64_t *ret_per_min);
 /* Takes a request that changes something; false: not permitted now. */
 bool pfl_quota_try_change(struct pfl_quota *self, uint64_t now_ms);
 void pfl_quota_note_stray(struct pfl_quota *self, uint64_t now_ms);

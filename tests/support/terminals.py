@@ -133,7 +133,7 @@ class World:
             metrics.connect(str(self.fleet.dir / "relay.metrics"))
             metrics.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             text = b"".join(iter(lambda: metrics.recv(65536), b"")).decode()
-        return float(re.search(rf"^{family} (\S+)", text, re.M)[1])
+        return float(re.search(rf"^{re.escape(family)} (\S+)", text, re.M)[1])
 
     def start_relay(self):
         self.fleet.start_relay("--max-connections", "4096", "--metrics-socket", self.fleet.dir / "relay.metrics")
@@ -271,16 +271,21 @@ def check_watch(world, hosts):
             problem = settle(terminal, lambda w=width, h=height: wrong_with(terminal, hosts, w, h))
             problems += [f"{width} x {height}: {problem}"] if problem else []
         claim(f"{hosts} hosts: `hosts --watch` shows what the terminal has room for, and counts the rest", problems)
-        connections, streams = (world.count(f"perfleet_relay_{what}_total") for what in ("connections", "streams"))
-        problems = []
-        while world.count("perfleet_relay_streams_total") < streams + 4 * hosts and not terminal.has_ended():
+        before = {what: world.count(f"perfleet_relay_{what}_total") for what in ("connections", "streams")}
+        carried = 'perfleet_relay_stream_bytes_total{direction="to_operator"}'
+        rounds, seen, grows, problems = 0, world.count(carried), False, []
+        while rounds < 4 and not terminal.has_ended():
             problems += [f"{len(line)} columns: {line}" for line in terminal.unwrapped() if len(line) > 60]
+            now = world.count(carried)
+            rounds += now > seen and not grows
+            grows, seen = now > seen, now
             time.sleep(0.1)
         problems += filter(None, [settle(terminal, lambda: wrong_with(terminal, hosts, 60, 24))])
-        more = world.count("perfleet_relay_connections_total") - connections
-        problems += [f"{more} more connections"] if more else []
+        for what, count in before.items():
+            more = world.count(f"perfleet_relay_{what}_total") - count
+            problems += [f"{more} more {what}"] if more else []
         problems += [f"it has ended:\n{terminal.history()}"] if terminal.has_ended() else []
-        claim(f"{hosts} hosts: many rounds come over the same connections, and no line wraps at 60 columns", problems)
+        claim(f"{hosts} hosts: many rounds come over the same connections and streams, and no line wraps at 60 columns", problems)
         check_left(terminal, hosts)
 
 

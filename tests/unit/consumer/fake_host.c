@@ -444,13 +444,18 @@ int fake_host_open(struct fake_host *self, uv_loop_t *loop)
     return pfl_listener_open(&conf, &self->listener);
 }
 
+void fake_host_drop(struct fake_host *self)
+{
+    for (unsigned i = 0; i < self->conns_len; i++)
+        if (self->conns[i] != NULL)
+            pfl_stream_close(self->conns[i]->stream);
+}
+
 void fake_host_close(struct fake_host *self)
 {
     if (self->is_closed || self->listener == NULL)
         return;
     self->is_closed = true;
-    for (unsigned i = 0; i < self->conns_len; i++)
-        if (self->conns[i] != NULL)
-            pfl_stream_close(self->conns[i]->stream);
+    fake_host_drop(self);
     pfl_listener_close(self->listener);
 }

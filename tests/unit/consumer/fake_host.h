@@ -60,6 +60,8 @@ struct fake_host {
 
 /* Listens on an address of its own. Returns what pfl_listener_open says. */
 int fake_host_open(struct fake_host *self, uv_loop_t *loop);
+/* Closes what is connected. */
+void fake_host_drop(struct fake_host *self);
 /* Stops listening and closes what is still connected; the loop must run. Idempotent. */
 void fake_host_close(struct fake_host *self);
 

@@ -58,6 +58,17 @@ static void prepare(struct world *w)
         w->fakes[i].has_flight = true;
 }
 
+static int open_fake(struct world *w, size_t i)
+{
+    int rc = fake_host_open(&w->fakes[i], &w->loop);
+
+    w->specs[i] = (struct pfl_host_spec){.kind = PFL_HOST_UNIX, .is_named = true};
+    (void)snprintf(w->specs[i].name, sizeof(w->specs[i].name), "h%zu", i);
+    (void)snprintf(w->specs[i].address, sizeof(w->specs[i].address), "%s", w->fakes[i].address);
+    (void)snprintf(w->specs[i].text, sizeof(w->specs[i].text), "text%zu", i);
+    return rc;
+}
+
 static int run(struct world *w, void (*ready)(void *user, struct pfl_fan_out_host *host))
 {
     struct pfl_fan_out_conf conf = {.conn = {.loop = &w->loop},
@@ -70,13 +81,8 @@ static int run(struct world *w, void (*ready)(void *user, struct pfl_fan_out_hos
                                     .user = w};
     int rc = pfl_loop_init(&w->loop) == 0 ? 0 : PFL_ENOMEM;
 
-    for (size_t i = 0; rc == 0 && i < HOSTS; i++) {
-        rc = fake_host_open(&w->fakes[i], &w->loop);
-        w->specs[i] = (struct pfl_host_spec){.kind = PFL_HOST_UNIX, .is_named = true};
-        (void)snprintf(w->specs[i].name, sizeof(w->specs[i].name), "h%zu", i);
-        (void)snprintf(w->specs[i].address, sizeof(w->specs[i].address), "%s", w->fakes[i].address);
-        (void)snprintf(w->specs[i].text, sizeof(w->specs[i].text), "text%zu", i);
-    }
+    for (size_t i = 0; rc == 0 && i < HOSTS; i++)
+        rc = open_fake(w, i);
     if (rc == 0)
         rc = pfl_fan_out_open(&conf, &w->fan_out);
     if (rc != 0)
@@ -197,6 +203,146 @@ static void an_answer_that_is_whole_makes_room_too(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* ---- connections that are kept for the next fan-out ---- */
+
+struct rounds {
+    struct world w;
+    struct pfl_fan_out *shown;
+    unsigned round;
+    unsigned rounds;
+    unsigned in_last; /* hosts of the last round */
+    bool is_asked;    /* the round is over */
+    void (*between)(struct rounds *r);
+};
+
+static unsigned count_connections(const struct world *w)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < HOSTS; i++)
+        count += w->fakes[i].conns_len;
+    return count;
+}
+
+static void on_round_over(void *user)
+{
+    ((struct rounds *)user)->is_asked = true;
+}
+
+static int open_round(struct rounds *r)
+{
+    struct pfl_fan_out_conf conf = {.conn = {.loop = &r->w.loop},
+                                    .specs = r->w.specs,
+                                    .specs_len = r->round + 1 < r->rounds ? HOSTS : r->in_last,
+                                    .timeout_ms = TIMEOUT_MS,
+                                    .on_ready = pfl_host_state_on_ready,
+                                    .on_over = on_round_over,
+                                    .keeps = true,
+                                    .former = r->shown,
+                                    .user = r};
+
+    return pfl_fan_out_open(&conf, &r->w.fan_out);
+}
+
+static void end_round(struct rounds *r)
+{
+    pfl_fan_out_free(r->shown);
+    r->shown = r->w.fan_out;
+    r->w.fan_out = NULL;
+    r->is_asked = false;
+    r->round++;
+    if (r->between != NULL)
+        r->between(r);
+}
+
+/* As `hosts --watch` does. */
+static int run_rounds(struct rounds *r)
+{
+    int rc = pfl_loop_init(&r->w.loop) == 0 ? 0 : PFL_ENOMEM;
+
+    for (size_t i = 0; rc == 0 && i < HOSTS; i++)
+        rc = open_fake(&r->w, i);
+    while (rc == 0 && r->round < r->rounds) {
+        rc = open_round(r);
+        while (rc == 0 && !(r->is_asked && pfl_fan_out_is_closed(r->shown)))
+            (void)uv_run(&r->w.loop, UV_RUN_ONCE);
+        if (rc == 0)
+            end_round(r);
+    }
+    pfl_fan_out_close_kept(r->shown);
+    on_over(&r->w);
+    (void)uv_run(&r->w.loop, UV_RUN_DEFAULT);
+    return rc;
+}
+
+static void end_rounds(struct rounds *r)
+{
+    assert_true(pfl_fan_out_is_closed(r->shown));
+    pfl_fan_out_free(r->shown);
+    assert_int_equal(uv_loop_close(&r->w.loop), 0);
+    pfl_sweep_assert_no_leak();
+}
+
+static void many_rounds_have_one_connection_to_each_host(void **state)
+{
+    struct rounds r = {.rounds = 5, .in_last = HOSTS};
+
+    (void)state;
+    prepare(&r.w);
+    assert_int_equal(run_rounds(&r), 0);
+    assert_int_equal(r.round, 5);
+    assert_int_equal(count_connections(&r.w), HOSTS);
+    assert_int_equal(pfl_fan_out_count_failed(r.shown), 0);
+    for (size_t i = 0; i < HOSTS; i++)
+        assert_int_equal(pfl_session_find(pfl_host_state_get(r.shown, i).state, "flight"),
+                         PFL_SESSION_RUNNING);
+    end_rounds(&r);
+}
+
+static void the_connection_of_a_host_that_is_not_asked_again_is_closed(void **state)
+{
+    struct rounds r = {.rounds = 2, .in_last = 1};
+
+    (void)state;
+    prepare(&r.w);
+    assert_int_equal(run_rounds(&r), 0);
+    assert_int_equal(pfl_fan_out_get_len(r.shown), 1);
+    assert_string_equal(pfl_host_state_get(r.shown, 0).why, "");
+    end_rounds(&r);
+}
+
+static void kill_first(struct rounds *r)
+{
+    if (r->round == 1)
+        fake_host_drop(&r->w.fakes[0]);
+}
+
+/* A host that was restarted fails in the round that finds it out, at the latest. */
+static void a_kept_connection_that_broke_is_opened_again(void **state)
+{
+    struct rounds r = {.rounds = 3, .in_last = HOSTS, .between = kill_first};
+
+    (void)state;
+    prepare(&r.w);
+    assert_int_equal(run_rounds(&r), 0);
+    assert_int_equal(r.round, 3);
+    assert_int_equal(pfl_fan_out_count_failed(r.shown), 0);
+    assert_int_equal(count_connections(&r.w), HOSTS + 1);
+    end_rounds(&r);
+}
+
+static int run_two_rounds(void *arg)
+{
+    struct rounds r = {.rounds = 2, .in_last = HOSTS};
+    int rc;
+
+    (void)arg;
+    prepare(&r.w);
+    rc = run_rounds(&r);
+    end_rounds(&r);
+    return rc;
+}
+
 static int run_once(void *arg)
 {
     struct world w;
@@ -213,6 +359,7 @@ static void every_failed_allocation_is_survived(void **state)
 {
     (void)state;
     pfl_sweep(run_once, NULL, true);
+    pfl_sweep(run_two_rounds, NULL, true);
 }
 
 int main(void)
@@ -224,6 +371,9 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_too_long_fails_its_host_in_words),
         cmocka_unit_test(the_answers_of_all_hosts_have_a_maximum_and_the_longest_goes),
         cmocka_unit_test(an_answer_that_is_whole_makes_room_too),
+        cmocka_unit_test(many_rounds_have_one_connection_to_each_host),
+        cmocka_unit_test(the_connection_of_a_host_that_is_not_asked_again_is_closed),
+        cmocka_unit_test(a_kept_connection_that_broke_is_opened_again),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 

@@ -52,6 +52,60 @@ static void streams_are_counted_at_a_time_and_per_minute(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+/* An operator of many hosts opens one for each of them; hosts that come give their part at once,
+ * and do not give it again. */
+static void the_rate_without_a_role_grows_with_the_hosts(void **state)
+{
+    const unsigned hosts = 500;
+    const unsigned more = hosts * PFL_QUOTA_STREAMS_OF_HOST;
+    struct pfl_quotas all;
+    struct pfl_quota *a;
+    uint64_t at_once;
+    uint64_t per_min;
+
+    (void)state;
+    pfl_quotas_init(&all);
+    a = pfl_quotas_get(&all, "ann", pfl_span_of(NULL, 0), 0);
+    while (pfl_quota_try_open(a, PFL_QUOTA_NEW, 0))
+        ;
+    for (unsigned round = 0; round < 3; round++) {
+        all.hosts = hosts;
+        assert_ptr_equal(pfl_quotas_get(&all, "ann", pfl_span_of(NULL, 0), 0), a);
+        for (unsigned i = 0; i < (round == 0 ? more : 0); i++)
+            assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+        assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    }
+    pfl_quota_get_rate(a, &at_once, &per_min);
+    assert_int_equal(at_once, PFL_QUOTA_STREAMS_AT_ONCE + more);
+    assert_int_equal(per_min,
+                     PFL_QUOTA_STREAMS_PER_MIN + hosts * PFL_QUOTA_STREAMS_OF_HOST_PER_MIN);
+    assert_ptr_equal(pfl_quotas_get(&all, "ann", pfl_span_of(NULL, 0), 60000), a);
+    for (unsigned i = 0; i < per_min; i++)
+        assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 60000));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 60000));
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
+/* What a role says holds with any number of hosts. */
+static void the_rate_of_a_role_does_not_grow_with_the_hosts(void **state)
+{
+    uint8_t bytes[64];
+    struct pfl_span role = make_role(bytes, sizeof(bytes), 0, 3);
+    struct pfl_quotas all;
+    struct pfl_quota *a;
+
+    (void)state;
+    pfl_quotas_init(&all);
+    all.hosts = 10000;
+    a = pfl_quotas_get(&all, "ann", role, 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    assert_false(pfl_quota_try_open(a, PFL_QUOTA_NEW, 0));
+    pfl_quotas_fini(&all);
+    pfl_sweep_assert_no_leak();
+}
+
 static void without_a_role_there_is_a_rate_too(void **state)
 {
     struct pfl_quotas all;
@@ -218,6 +272,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_counted_at_a_time_and_per_minute),
         cmocka_unit_test(without_a_role_there_is_a_rate_too),
+        cmocka_unit_test(the_rate_without_a_role_grows_with_the_hosts),
+        cmocka_unit_test(the_rate_of_a_role_does_not_grow_with_the_hosts),
         cmocka_unit_test(a_rate_that_is_given_or_removed_begins_afresh),
         cmocka_unit_test(resumes_and_changes_have_a_rate_whatever_the_role),
         cmocka_unit_test(resumes_of_streams_that_nobody_has_count_as_new_ones),
