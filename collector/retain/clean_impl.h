@@ -4,9 +4,9 @@
 #ifndef PFL_COLLECTOR_RETAIN_CLEAN_IMPL_H
 #define PFL_COLLECTOR_RETAIN_CLEAN_IMPL_H
 
+#include "base/retention_clock.h"
 #include "collector/describe/description.h"
 #include "collector/retain/clean_work_port.h"
-#include "collector/retain/retention_clock.h"
 #include "proto/unpack.h"
 
 #define PFL_CLEAN_NS_PER_S    UINT64_C(1000000000)

@@ -166,13 +166,11 @@ static int write_gap(struct pfl_segments *s, const struct pfl_segment_entry *gap
 /* PFL_ELIMIT: nothing is left that could be a gap. */
 static int make_room(struct pfl_segments *s)
 {
-    uint64_t now_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
-
     while (s->table.len >= s->table.max) {
         struct pfl_segment_entry gap;
         uint8_t why;
         const struct pfl_segment_entry *victim =
-            pfl_segment_table_choose(&s->table, now_ns, true, &why);
+            pfl_segment_table_choose(&s->table, 0, true, &why); /* whatever its age */
         int rc;
 
         if (victim == NULL)

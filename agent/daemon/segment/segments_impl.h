@@ -21,6 +21,7 @@
 #include "agent/daemon/segment/segments_port.h"
 #include "base/io/worker.h"
 #include "base/list.h"
+#include "base/retention_clock.h"
 
 #define PFL_SEGMENTS_INDEX_BYTES 16384u /* of one read of an index */
 
@@ -89,6 +90,7 @@ struct pfl_segments {
     struct pfl_sha256 *sha256; /* the thread's */
     uv_timer_t timer;
     struct pfl_clock_points clock;
+    struct pfl_retention_clock age; /* the wall clock, from which segments have their age */
     unsigned ops;
     int dir;
     bool is_removing; /* a gap is being written */
@@ -123,6 +125,7 @@ void pfl_segments_notify_changed(struct pfl_segments *self);
 void pfl_segments_pump(struct pfl_segments_run *run);
 /* Reads on in its index, which is followed by a pump. It is not busy. */
 void pfl_segments_scan(struct pfl_segments_run *run);
+bool pfl_segments_is_of_this_boot(const struct pfl_segments_run *run);
 /* Removes what passes a quota. */
 void pfl_segments_enforce(struct pfl_segments *self);
 /* Whether nothing follows a segment that ended so. */

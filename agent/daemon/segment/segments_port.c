@@ -234,6 +234,27 @@ bool pfl_segments_has_room(const struct pfl_segments *self)
 
 /* ---- the folder ---- */
 
+/* The wall clock as the newest segment has it, which an earlier process made; since then the boot
+ * clock counts, if that was in this boot. 0: there is none. */
+static uint64_t find_newest_unix_ns(const struct pfl_segments *s, uint64_t boot_ns)
+{
+    const struct pfl_segments_run *run = NULL;
+    uint64_t newest = 0;
+
+    for (size_t i = 0; i < s->table.len; i++) {
+        const struct pfl_segment_entry *e = &s->table.entries[i];
+        uint64_t unix_ns = e->end_unix_ns;
+
+        if (run == NULL || strcmp(run->id, e->id) != 0)
+            run = pfl_segments_find_run(s, e->id);
+        if (boot_ns > e->end_boot_ns && pfl_segments_is_of_this_boot(run))
+            unix_ns += boot_ns - e->end_boot_ns;
+        if (unix_ns > newest)
+            newest = unix_ns;
+    }
+    return newest;
+}
+
 static int prepare(struct pfl_segments *s)
 {
     int rc = pfl_sha256_new(&s->sha256);
@@ -244,7 +265,10 @@ static int prepare(struct pfl_segments *s)
     if (s->dir < 0)
         return PFL_EIO;
     s->has_room = pfl_segment_disk_has_room(s->dir);
-    return pfl_segments_read_folder(s);
+    rc = pfl_segments_read_folder(s);
+    s->age.boot_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    s->age.wall_ns = find_newest_unix_ns(s, s->age.boot_ns);
+    return rc;
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -40,7 +40,8 @@ struct pfl_segments_conf {
     /* A clock point of now is wanted, again and again until it is added. False: nobody can give
      * one. NULL: never. */
     bool (*ask_clock)(void *user);
-    void (*on_closed)(void *user); /* last callback */
+    uint64_t (*get_unix_ns)(void *user); /* for the age of segments; NULL: the wall clock */
+    void (*on_closed)(void *user);       /* last callback */
     void *user;
 };
 

@@ -19,7 +19,7 @@
 
 /* ---- what the clocks say ---- */
 
-static bool is_of_this_boot(const struct pfl_segments_run *r)
+bool pfl_segments_is_of_this_boot(const struct pfl_segments_run *r)
 {
     return r->note->boot_id != NULL && strcmp(r->note->boot_id, r->s->boot_id) == 0;
 }
@@ -30,7 +30,7 @@ static uint64_t to_unix_ns(const struct pfl_segments_run *r, uint64_t boot_ns)
     uint64_t now_boot_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
     uint64_t now_unix_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
 
-    if (!is_of_this_boot(r)) {
+    if (!pfl_segments_is_of_this_boot(r)) {
         now_boot_ns = r->note->begin_boot_ns;
         now_unix_ns = r->note->begin_unix_ns;
     }
@@ -60,7 +60,8 @@ static bool waits_for_clock(struct pfl_segments_run *r)
     struct pfl_segments *s = r->s;
     uint64_t now_ms = uv_now(s->conf.loop);
 
-    if (s->conf.ask_clock == NULL || !is_of_this_boot(r) || s->clock.newest_ns >= r->line.end_ns)
+    if (s->conf.ask_clock == NULL || !pfl_segments_is_of_this_boot(r) ||
+        s->clock.newest_ns >= r->line.end_ns)
         return false;
     if (r->waiting != r->line.number) {
         r->waiting = r->line.number;
@@ -77,6 +78,23 @@ static void on_gap_made(struct pfl_segments_run *r)
     pfl_segments_enforce(r->s);
 }
 
+/* A clock that is set wrong makes no segment too old: see retention_clock.h. */
+static uint64_t get_unix_ns_for_age(struct pfl_segments *s)
+{
+    uint64_t unix_ns = s->conf.get_unix_ns != NULL ? s->conf.get_unix_ns(s->conf.user)
+                                                   : pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+    bool has_jumped;
+    uint64_t taken_ns = pfl_retention_clock_take(&s->age, unix_ns,
+                                                 pfl_clock_now_ns(PFL_CLOCK_BOOTTIME), &has_jumped);
+
+    if (has_jumped)
+        pfl_log_warn("clock-jumped-ahead",
+                     "seconds=%llu effect=\"the age of segments ignores it for a day\" "
+                     "remedy=\"set the clock right, if it is wrong\"",
+                     (unsigned long long)((unix_ns - taken_ns) / 1000000000));
+    return taken_ns;
+}
+
 void pfl_segments_enforce(struct pfl_segments *s)
 {
     struct pfl_segment_entry *victim;
@@ -85,7 +103,7 @@ void pfl_segments_enforce(struct pfl_segments *s)
 
     if (s->is_removing || s->is_closing)
         return;
-    victim = pfl_segment_table_choose(&s->table, pfl_clock_now_ns(PFL_CLOCK_REALTIME), true, &why);
+    victim = pfl_segment_table_choose(&s->table, get_unix_ns_for_age(s), true, &why);
     if (victim == NULL)
         return;
     copy = *victim;
@@ -230,9 +248,10 @@ static int take(struct pfl_segments_run *r, const struct pfl_segment_line *line,
     note.loss = losses;
     note.n_loss = line->losses != 0;
     note.clock = points;
-    note.n_clock = is_of_this_boot(r) ? pfl_clock_points_choose(&s->clock, op->entry.begin_boot_ns,
-                                                                op->entry.end_boot_ns, points)
-                                      : 0;
+    note.n_clock = pfl_segments_is_of_this_boot(r)
+                       ? pfl_clock_points_choose(&s->clock, op->entry.begin_boot_ns,
+                                                 op->entry.end_boot_ns, points)
+                       : 0;
     rc = pfl_segment_note_encode(&note, &op->entry, &op->buf);
     if (rc == 0 && op->buf.capacity - op->buf.start - op->buf.len < PFL_SEGMENT_TAIL_BYTES)
         rc = PFL_ELIMIT;

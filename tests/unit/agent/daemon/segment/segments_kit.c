@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/io/loop.h"
 #include "base/io/worker.h"
 #include "proto/unpack.h"
@@ -67,6 +68,11 @@ static bool ask_clock(void *user)
     return kit->has_relay;
 }
 
+static uint64_t get_unix_ns(void *user)
+{
+    return pfl_clock_now_ns(PFL_CLOCK_REALTIME) + ((struct kit *)user)->ahead_ns;
+}
+
 void kit_open(struct kit *kit, const struct pfl_segment_quota *quota)
 {
     struct pfl_segments_conf conf = {.loop = &kit->loop,
@@ -79,6 +85,7 @@ void kit_open(struct kit *kit, const struct pfl_segment_quota *quota)
                                      .clock_wait_ms = kit->clock_wait_ms,
                                      .segments_max = kit->segments_max,
                                      .runs_max = kit->runs_max,
+                                     .get_unix_ns = get_unix_ns,
                                      .on_closed = on_closed,
                                      .user = kit};
 

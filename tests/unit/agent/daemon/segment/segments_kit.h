@@ -16,7 +16,8 @@ struct kit {
     bool has_relay; /* that is asked for clock points */
     unsigned clock_asked;
     uint64_t clock_wait_ms;
-    uint64_t tick_ms; /* 0: a short one */
+    uint64_t tick_ms;  /* 0: a short one */
+    uint64_t ahead_ns; /* of the wall clock */
     size_t segments_max;
     size_t runs_max;
 };

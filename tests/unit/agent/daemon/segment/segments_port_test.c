@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/io/loop.h"
 #include "base/io/worker.h"
 #include "base/list.h"
@@ -230,6 +231,49 @@ static void what_the_quota_removes_is_one_gap(void **state)
     assert_int_equal(kit_release(&kit, KIT_COLLECTOR, &notes[0]), 0);
     assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 3);
     assert_int_equal(kit_count_files(&kit, ".pftrace.0"), 3);
+    kit_close(&kit);
+}
+
+static void turn_for_ms(uint64_t ms)
+{
+    uint64_t begin_ms = uv_now(&kit.loop);
+
+    while (uv_now(&kit.loop) - begin_ms < ms)
+        kit_turn(&kit);
+}
+
+/* Half an hour may have passed; 8 days in a moment is a clock that was set. The played service
+ * wrote its segments when this machine was booted. */
+static void a_clock_that_is_set_ahead_makes_no_segment_old(void **state)
+{
+    const struct pfl_segment_quota ten_minutes = {
+        .max_age_ms = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME) / 1000000 + 600 * 1000};
+    char id[PFL_SEGMENT_ID_BYTES];
+    struct pfl_segments_figures f;
+
+    (void)state;
+    kit_open(&kit, &ten_minutes);
+    kit_begin_run(&kit, "web", id);
+    write_run(id, 3, false);
+    wait_for(has_segments, 3);
+    kit.ahead_ns = UINT64_C(8) * 86400 * 1000000000;
+    turn_for_ms(100);
+    assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 3);
+    kit_close(&kit);
+    kit_open(&kit, &ten_minutes); /* an agent that begins does not believe it either */
+    turn_for_ms(100);
+    kit.ahead_ns = 0;
+    turn_for_ms(100);
+    pfl_segments_get_figures(kit.segments, &f);
+    assert_int_equal(f.removed, 0);
+    assert_int_equal(kit_count_files(&kit, ".pftrace.0"), 3);
+    kit.ahead_ns = UINT64_C(1800) * 1000000000;
+    do {
+        kit_turn(&kit);
+    } while (kit_list(&kit, KIT_COLLECTOR, false, notes, 64) != 1 || !notes[0].is_gap);
+    assert_int_equal(notes[0].last, 3);
+    assert_int_equal(notes[0].why, PERFLEET__SEGMENT_GAP__WHY__AGE);
+    kit.ahead_ns = 0;
     kit_close(&kit);
 }
 
@@ -805,6 +849,7 @@ int main(void)
         TEST(a_segment_is_as_long_by_the_wall_clock_as_by_the_boot_clock),
         TEST(a_release_of_other_bytes_and_other_collectors_are_refused),
         TEST(what_the_quota_removes_is_one_gap),
+        TEST(a_clock_that_is_set_ahead_makes_no_segment_old),
         TEST(a_new_process_finds_all_and_goes_on_where_the_last_one_was),
         TEST(a_file_that_somebody_removed_or_changed_is_told_as_a_gap),
         TEST(nothing_in_the_folder_is_believed),

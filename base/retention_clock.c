@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The clock of retention: see retention_clock.h. Pure. Cannot fail. */
-#include "collector/retain/retention_clock.h"
+#include "base/retention_clock.h"
 
 uint64_t pfl_retention_clock_take(struct pfl_retention_clock *self, uint64_t wall_ns,
                                   uint64_t boot_ns, bool *ret_has_jumped)

@@ -7,8 +7,8 @@
  * once: it makes nothing older. A clock that begins with the time at which another one ended takes
  * the time between them as a jump, too: nobody knows how much of it passed.
  */
-#ifndef PFL_COLLECTOR_RETAIN_RETENTION_CLOCK_H
-#define PFL_COLLECTOR_RETAIN_RETENTION_CLOCK_H
+#ifndef PFL_BASE_RETENTION_CLOCK_H
+#define PFL_BASE_RETENTION_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "collector/retain/retention_clock.h"
+#include "base/retention_clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
