@@ -53,7 +53,8 @@ static void collect_segments(const struct pfl_pull_figures *f, struct pfl_metric
 
 static void collect_visits(const struct pfl_pull_figures *f, struct pfl_metrics *m)
 {
-    static const char *const ends[] = {"drained", "more", "stuck", "lost", "others", "full"};
+    static const char *const ends[] = {"drained", "more", "stuck",  "lost",
+                                       "others",  "full", "corrupt"};
 
     pfl_metrics_family(m, PFL_METRICS_COUNTER, "perfleet_collector_visits_total",
                        "Visits to hosts, by how they ended.");

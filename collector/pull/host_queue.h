@@ -33,6 +33,7 @@ enum pfl_visit_end {
     PFL_VISIT_LOST,        /* the stream failed repeatedly, or was refused */
     PFL_VISIT_LEASED,      /* another collector visits the host now */
     PFL_VISIT_FULL,        /* the index takes no more of its gaps: a change ends no wait */
+    PFL_VISIT_CORRUPT,     /* bytes were read for nothing: likewise */
     PFL_VISIT_ENDS,
 };
 

@@ -72,6 +72,7 @@ struct pfl_pull {
     struct pfl_pull_figures figures;
     unsigned handles;
     bool is_stopped;
+    struct pfl_corrupt_segments corrupt;
 };
 
 static void run(struct slot *s);
@@ -578,6 +579,8 @@ static int begin_visit(struct slot *s, struct pfl_queued_host *host)
         .newest_first = p->conf.newest_first,
         .newest_first_len = p->conf.newest_first_len,
         .is_shared = pfl_index_is_shared(p->conf.engines->conf.index),
+        .corrupt = &p->corrupt,
+        .now_ms = uv_now(p->conf.loop),
     };
     int rc = pfl_store_put_new(p->conf.engines->store, &s->put);
 
@@ -681,6 +684,7 @@ int pfl_pull_open(const struct pfl_pull_conf *conf, struct pfl_pull **ret_pull)
         return PFL_ENOMEM;
     assert(conf->visits_max <= PFL_HOST_QUEUE_VISITS_MAX);
     p->conf = *conf;
+    p->corrupt.key = (struct pfl_hash_key){{make_random(), make_random()}};
     rc = pfl_host_queue_new(conf->visits_max, &p->queue);
     if (rc != 0) {
         pfl_mem_free(p);

@@ -36,8 +36,9 @@ struct pfl_visit {
     bool is_reading; /* the last READ has more to give */
     bool is_stopped;
     bool is_ending;
-    bool is_newest; /* lists the classes whose newest come first */
-    bool has_more;  /* of this list */
+    bool is_newest;  /* lists the classes whose newest come first */
+    bool has_more;   /* of this list */
+    bool has_wasted; /* bytes of corrupt segments were read */
     struct pfl_visit_left_segment left;
     unsigned connects;
     Perfleet__SpoolReply *page; /* owned; NULL: none */
@@ -105,8 +106,10 @@ static void step_to_end(struct pfl_visit *v)
 
 static void end(struct pfl_visit *v, enum pfl_visit_end how)
 {
+    bool is_patient = how == PFL_VISIT_DRAINED || how == PFL_VISIT_MORE || how == PFL_VISIT_STUCK;
+
     v->is_ending = true;
-    v->end = how;
+    v->end = is_patient && v->has_wasted ? PFL_VISIT_CORRUPT : how;
     step_to_end(v);
 }
 
@@ -155,6 +158,21 @@ static void leave(struct pfl_visit *v, enum pfl_visit_left why)
                    segment->incarnation != NULL ? segment->incarnation : "");
 }
 
+static struct pfl_corrupt_segment_name name_of(const struct pfl_visit *v)
+{
+    const Perfleet__Segment *segment = v->page->segment[v->at];
+
+    return (struct pfl_corrupt_segment_name){v->conf.host, segment->incarnation, segment->number};
+}
+
+/* Its bytes were others when they were read last. */
+static bool is_corrupt(const struct pfl_visit *v)
+{
+    const struct pfl_corrupt_segment_name name = name_of(v);
+
+    return pfl_corrupt_segments_waits(v->conf.corrupt, &name, v->conf.now_ms);
+}
+
 /* The next segment of the page that this list is about. */
 static void advance(struct pfl_visit *v)
 {
@@ -169,12 +187,15 @@ static void advance(struct pfl_visit *v)
         }
         if (is_newest_first(v, v->page->segment[v->at]) != v->is_newest)
             continue;
-        if (pfl_segment_check(v->page->segment[v->at]) == NULL) {
+        if (pfl_segment_check(v->page->segment[v->at]) != NULL) {
+            leave(v, PFL_VISIT_LEFT_MALFORMED);
+        } else if (is_corrupt(v)) {
+            leave(v, PFL_VISIT_LEFT_CORRUPT);
+        } else {
             v->offset = 0;
             v->step = PFL_VISIT_RESERVE;
             return;
         }
-        leave(v, PFL_VISIT_LEFT_MALFORMED);
     }
     list_on(v);
 }
@@ -199,6 +220,12 @@ static void give_up(struct pfl_visit *v)
 /* Leaves the current one at the host. */
 static void skip(struct pfl_visit *v, enum pfl_visit_left why)
 {
+    const struct pfl_corrupt_segment_name name = name_of(v);
+
+    if (why == PFL_VISIT_LEFT_CORRUPT) {
+        pfl_corrupt_segments_note(v->conf.corrupt, &name, v->conf.now_ms);
+        v->has_wasted = true;
+    }
     leave(v, why);
     give_up(v);
 }

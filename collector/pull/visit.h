@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/ulid.h"
+#include "collector/pull/corrupt_segments.h"
 #include "collector/pull/host_queue.h"
 #include "perfleet/spool.pb-c.h"
 #include "proto/tunnel/identity.h"
@@ -78,7 +79,9 @@ struct pfl_visit_conf {
     /* Classes of retention whose newest segments come first; borrowed. */
     char *const *newest_first;
     size_t newest_first_len;
-    bool is_shared; /* with other collectors: a visit has the host's lease */
+    bool is_shared;                       /* with other collectors: a visit has the host's lease */
+    struct pfl_corrupt_segments *corrupt; /* of all hosts; borrowed */
+    uint64_t now_ms;                      /* for these, during the whole visit */
 };
 
 PFL_MUST_USE int pfl_visit_new(const struct pfl_visit_conf *conf, struct pfl_visit **ret_visit);

@@ -250,21 +250,32 @@ a_failure_waits_longer_each_time_and_a_change_ends_only_the_wait_of_the_stuck(vo
     pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, now_ms, 0);
 }
 
-static void a_host_whose_gaps_are_too_many_waits_whatever_changes(void **state)
+static void wait_whatever_changes(enum pfl_visit_end end)
 {
     struct pfl_queued_host *a;
     uint64_t now_ms = 0;
 
-    (void)state;
     set("a", 3);
     a = take("a", now_ms);
-    pfl_host_queue_give(queue, a, PFL_VISIT_FULL, now_ms, UINT64_MAX / 2);
+    pfl_host_queue_give(queue, a, end, now_ms, UINT64_MAX / 2);
     set("a", 99);
     take(NULL, now_ms);
     now_ms = pfl_host_queue_get_next_ms(queue);
     assert_in_range(now_ms, 1, PFL_HOST_QUEUE_WAIT_MAX_MS);
     a = take("a", now_ms);
     pfl_host_queue_give(queue, a, PFL_VISIT_DRAINED, now_ms, 0);
+}
+
+static void a_host_whose_gaps_are_too_many_waits_whatever_changes(void **state)
+{
+    (void)state;
+    wait_whatever_changes(PFL_VISIT_FULL);
+}
+
+static void a_host_of_corrupt_segments_waits_whatever_changes(void **state)
+{
+    (void)state;
+    wait_whatever_changes(PFL_VISIT_CORRUPT);
 }
 
 static void
@@ -481,6 +492,8 @@ int main(void)
             teardown),
         cmocka_unit_test_setup_teardown(a_host_whose_gaps_are_too_many_waits_whatever_changes,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(a_host_of_corrupt_segments_waits_whatever_changes, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_host_is_known_while_a_relay_has_it, setup, teardown),
         cmocka_unit_test_setup_teardown(hosts_without_reported_segments_are_asked_now_and_then,
                                         setup, teardown),

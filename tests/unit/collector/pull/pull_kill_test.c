@@ -258,7 +258,8 @@ static void kill_self(struct round *r)
 static enum pfl_visit_end live(struct model_host *host, int kill_in)
 {
     static struct round r;
-    static const struct pfl_visit_conf conf = {.host = "web1"};
+    static struct pfl_corrupt_segments corrupt;
+    static const struct pfl_visit_conf conf = {.host = "web1", .corrupt = &corrupt};
     struct pfl_store_conf store = {.where = folder};
     char where[128];
     struct pfl_index_conf index = {.where = where, .may_create = true};

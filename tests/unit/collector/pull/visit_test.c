@@ -32,6 +32,8 @@ struct item {
 
 struct world {
     struct pfl_visit *visit;
+    struct pfl_corrupt_segments corrupt;
+    uint64_t now_ms;
     struct item items[ROOM];
     unsigned len;
     unsigned page; /* segments of a reply; 0: 256 */
@@ -290,8 +292,13 @@ static int run_step(struct world *w, enum pfl_visit_step step)
 static int run(struct world *w, const struct pfl_visit_conf *conf, enum pfl_visit_end *ret_end)
 {
     static const char letters[] = ".clvbrmwCdLRADHGE";
+    struct pfl_visit_conf own = *conf;
     enum pfl_visit_step step;
-    int rc = pfl_visit_new(conf, &w->visit);
+    int rc;
+
+    own.corrupt = &w->corrupt;
+    own.now_ms = w->now_ms;
+    rc = pfl_visit_new(&own, &w->visit);
 
     if (rc != 0)
         return rc;
@@ -428,7 +435,7 @@ static void other_bytes_than_promised_are_left_at_the_host(void **state)
     (void)state;
     w = (struct world){.fail = PFL_VISIT_COMMIT, .fail_rc = PFL_EPARSE};
     add(&w, (struct item){.number = 1, .bytes = 250});
-    assert_int_equal(visit(&w), PFL_VISIT_STUCK);
+    assert_int_equal(visit(&w), PFL_VISIT_CORRUPT);
     assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_CORRUPT], 1);
     pfl_visit_take_left(w.visit, &left);
     assert_string_equal(left.why, "corrupt");
@@ -442,10 +449,35 @@ static void other_bytes_than_promised_are_left_at_the_host(void **state)
     for (int too_much = 0; too_much < 2; too_much++) {
         w = (struct world){.sends_too_much = too_much != 0, .sends_nothing = too_much == 0};
         add(&w, (struct item){.number = 1, .bytes = 250});
-        assert_int_equal(visit(&w), PFL_VISIT_STUCK);
+        assert_int_equal(visit(&w), PFL_VISIT_CORRUPT);
         assert_int_equal(count_released(&w) + w.live_len, 0);
         end_world(&w);
     }
+}
+
+/* The next visits take the others, and read it again after a while. */
+static void a_corrupt_segment_is_not_read_at_each_visit(void **state)
+{
+    static struct world w;
+
+    (void)state;
+    w = (struct world){.fail = PFL_VISIT_COMMIT, .fail_rc = PFL_EPARSE};
+    add(&w, (struct item){.number = 1, .bytes = 250});
+    assert_int_equal(visit(&w), PFL_VISIT_CORRUPT);
+    end_world(&w);
+    w.fail = PFL_VISIT_WAIT;
+    add(&w, (struct item){.number = 2, .bytes = 250});
+    w.reads = 0;
+    assert_int_equal(visit(&w), PFL_VISIT_STUCK);
+    assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_CORRUPT], 1);
+    assert_int_equal(w.live_len, 1);
+    assert_int_equal(w.order[0], 2);
+    end_world(&w);
+    w.now_ms = PFL_CORRUPT_SEGMENTS_WAIT_MS;
+    assert_int_equal(visit(&w), PFL_VISIT_DRAINED);
+    assert_int_equal(w.live_len, 2);
+    assert_int_equal(w.order[1], 1);
+    end_world(&w);
 }
 
 /* A host may announce what it never gives: the index has no row of it then. */
@@ -720,7 +752,7 @@ static void every_allocation_may_fail(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0xd59361768ccc658d);
+    pfl_assert_recorded(0x1094c188db9032c0);
 }
 
 int main(void)
@@ -733,6 +765,7 @@ int main(void)
         cmocka_unit_test(losses_with_progress_between_them_do_not_end_the_visit),
         cmocka_unit_test(a_host_that_cannot_be_reached_ends_the_visit),
         cmocka_unit_test(other_bytes_than_promised_are_left_at_the_host),
+        cmocka_unit_test(a_corrupt_segment_is_not_read_at_each_visit),
         cmocka_unit_test(what_a_host_does_not_give_leaves_no_reservation),
         cmocka_unit_test(conflicts_and_those_of_other_collectors_are_left_and_others_taken),
         cmocka_unit_test(a_shared_host_is_leased_for_the_visit),
