@@ -185,8 +185,13 @@ static uint64_t begin_of(const struct pfl_schedule *s, const struct pfl_order_te
 bool pfl_schedule_is_due(struct pfl_schedule *self, const struct pfl_order_terms *terms,
                          uint64_t now_unix_ms)
 {
-    uint64_t round = round_at(self, terms, now_unix_ms);
+    uint64_t round;
 
+    if (self->first_unix_ms > now_unix_ms + PFL_SCHEDULE_LEAD_MS + terms->every_ms) {
+        self->first_unix_ms = now_unix_ms + PFL_SCHEDULE_LEAD_MS;
+        self->round = 0;
+    }
+    round = round_at(self, terms, now_unix_ms);
     if (round + 1 < self->round)
         self->round = round;
     return round > self->round && now_unix_ms < begin_of(self, terms, round) + terms->duration_ms;

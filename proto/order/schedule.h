@@ -43,7 +43,8 @@ void pfl_schedule_free(struct pfl_schedule *self); /* NULL is legal */
 
 /*
  * Whether hosts are to be chosen now. Rounds that are over are left out, never caught up. A clock
- * that was put back by more than a round makes the schedule continue from there.
+ * that was put back by more than a round makes the schedule continue from there; if the first round
+ * was put while the clock was ahead, too.
  */
 bool pfl_schedule_is_due(struct pfl_schedule *self, const struct pfl_order_terms *terms,
                          uint64_t now_unix_ms);

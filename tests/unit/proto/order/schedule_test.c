@@ -223,6 +223,24 @@ static void a_clock_that_was_put_back_does_not_stop_the_rounds(void **state)
     pfl_schedule_free(s);
 }
 
+/* The order was put while the clock was 30 days ahead. */
+static void a_first_round_far_in_the_future_begins_now(void **state)
+{
+    const struct pfl_schedule_hosts all = {list, HOSTS};
+    const uint64_t now_ms = FIRST_MS - UINT64_C(30) * 86400 * 1000;
+    struct pfl_schedule *s = make(3);
+    struct pfl_schedule_run run;
+
+    (void)state;
+    assert_int_equal(pfl_schedule_choose(s, &for_all, now_ms, &all, is_chosen), 0);
+    assert_int_equal(count_chosen(HOSTS), HOSTS);
+    assert_true(pfl_schedule_get_run(s, &for_all, now_ms, list[0], &run));
+    assert_true(run.begin_unix_ms == now_ms + PFL_SCHEDULE_LEAD_MS);
+    assert_int_equal(pfl_schedule_choose(s, &for_all, now_ms + 1, &all, is_chosen), PFL_EAGAIN);
+    assert_int_equal(pfl_schedule_choose(s, &for_all, now_ms + EVERY_MS, &all, is_chosen), 0);
+    pfl_schedule_free(s);
+}
+
 static void what_is_no_state_is_refused(void **state)
 {
     static const char bad_name[] = "\x2a\x03"
@@ -296,6 +314,7 @@ int main(void)
         cmocka_unit_test(a_round_is_chosen_once_and_a_little_before_it_begins),
         cmocka_unit_test(the_run_of_a_chosen_host_is_found_until_it_is_over),
         cmocka_unit_test(a_clock_that_was_put_back_does_not_stop_the_rounds),
+        cmocka_unit_test(a_first_round_far_in_the_future_begins_now),
         cmocka_unit_test(what_is_no_state_is_refused),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(each_cycle_has_an_order_of_its_own),
