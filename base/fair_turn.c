@@ -72,6 +72,11 @@ static struct pfl_fair_turn_user *find_user_now(struct pfl_fair_turn *self, uint
     return u;
 }
 
+bool pfl_fair_turn_has_time(struct pfl_fair_turn *self, uint64_t who)
+{
+    return find_user_now(self, who)->taken_ns < get_part_ns(self);
+}
+
 static bool wait_behind(struct pfl_list *node, struct pfl_fair_turn_conn *conn)
 {
     conn->state = PFL_FAIR_TURN_WAITING;
@@ -97,6 +102,12 @@ bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, struct pfl_fair
     conn->served = self->turn + 1;
     u->served++;
     return true;
+}
+
+void pfl_fair_turn_wait(struct pfl_fair_turn *self, uint64_t who, struct pfl_fair_turn_conn *conn)
+{
+    if (conn->state == PFL_FAIR_TURN_IDLE)
+        (void)wait_behind(&find_user_now(self, who)->waiting, conn);
 }
 
 void pfl_fair_turn_take(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_ns)

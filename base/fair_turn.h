@@ -54,6 +54,9 @@ struct pfl_fair_turn {
 bool pfl_fair_turn_may(struct pfl_fair_turn *self, uint64_t who, struct pfl_fair_turn_conn *conn);
 /* A served connection took this much time. */
 void pfl_fair_turn_take(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_ns);
+/* Has the user time left in this turn? If not, a served connection that has more to do waits. */
+bool pfl_fair_turn_has_time(struct pfl_fair_turn *self, uint64_t who);
+void pfl_fair_turn_wait(struct pfl_fair_turn *self, uint64_t who, struct pfl_fair_turn_conn *conn);
 /* Something else of this user took this much time, such as the accept of a connection. */
 void pfl_fair_turn_charge(struct pfl_fair_turn *self, uint64_t who, uint64_t cost_ns);
 /* Call after all ready connections were checked. `on_released` is called for each connection that

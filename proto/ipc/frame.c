@@ -3,15 +3,19 @@
  * Cuts a byte stream into frames (docs/abi/wire.md section 1).
  *
  * Happy path: the callback gets whole frames in the caller's bytes; only an incomplete frame is
- * copied into `partial`, and completed there by later feeds.
+ * copied into `partial`, and completed there by later feeds. After a pause `partial` keeps the rest
+ * of the bytes that were fed, and the next feed begins with it.
  *
  * Failures: an oversized prefix is PFL_EPROTO as soon as its four bytes are known. Nothing is
  * reserved for the announced length: `partial` grows with the received bytes.
  *
- * Limits: `partial` never holds more than one frame, and its maximum is that of the frames; an
- * empty one that had grown past KEEP_BYTES frees its memory, so that idle connections stay small.
+ * Limits: `partial` never holds more than one frame, or the rest of one feed, and its maximum is
+ * that of the frames; an empty one that had grown past KEEP_BYTES frees its memory, so that idle
+ * connections stay small.
  */
 #include "proto/ipc/frame.h"
+
+#include <assert.h>
 
 #include "proto/unpack.h"
 
@@ -120,18 +124,45 @@ static int complete_partial(struct pfl_frame_reader *self, struct pfl_span *data
     return hand_out_partial(self, cb, user);
 }
 
+bool pfl_frame_reader_has_frames(const struct pfl_frame_reader *self)
+{
+    struct pfl_span kept = pfl_buf_get(&self->partial);
+
+    return kept.len >= PFL_FRAME_PREFIX_BYTES &&
+           read_prefix(kept.data) <= kept.len - PFL_FRAME_PREFIX_BYTES;
+}
+
+/* They leave `partial` as a frame does, and the rest comes back. */
+static int feed_kept(struct pfl_frame_reader *self, pfl_frame_cb cb, void *user)
+{
+    struct pfl_buf taken = self->partial;
+    struct pfl_span data = pfl_buf_get(&taken);
+    int rc;
+
+    pfl_buf_init(&self->partial, taken.max_bytes);
+    rc = take_whole_frames(self, &data, cb, user);
+    if (rc >= 0 && data.len != 0)
+        rc = fill_partial(self, &data, data.len);
+    pfl_buf_fini(&taken);
+    return rc < 0 ? rc : 0;
+}
+
 int pfl_frame_reader_feed(struct pfl_frame_reader *self, struct pfl_span data, pfl_frame_cb cb,
                           void *user)
 {
     int rc = 0;
 
+    if (pfl_frame_reader_has_frames(self)) {
+        assert(data.len == 0);
+        return feed_kept(self, cb, user);
+    }
     if (self->partial.len != 0)
         rc = complete_partial(self, &data, cb, user);
     if (rc == 0)
         rc = take_whole_frames(self, &data, cb, user);
-    if (rc == 0 && data.len != 0)
+    if (rc >= 0 && data.len != 0)
         rc = fill_partial(self, &data, self->partial.len + data.len);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 int pfl_frame_write(const ProtobufCMessage *message, struct pfl_buf *out)

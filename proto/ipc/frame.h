@@ -16,11 +16,13 @@
 /* The same framing, with one message a frame, on the streams of spools and collectors. */
 #define PFL_FRAME_LARGE_MAX_BYTES ((1u << 20) + PFL_FRAME_PREFIX_BYTES)
 
-/* One whole payload; borrowed until return. A negative return stops, and becomes the result. */
+/* One whole payload; borrowed until return. A negative return stops, and becomes the result.
+ * PFL_FRAME_PAUSE stops, too: the reader keeps what follows. */
 typedef int (*pfl_frame_cb)(void *user, struct pfl_span payload);
+#define PFL_FRAME_PAUSE 1
 
 struct pfl_frame_reader {
-    struct pfl_buf partial; /* owned; an incomplete frame */
+    struct pfl_buf partial; /* owned; an incomplete frame, or what follows a pause */
 };
 
 void pfl_frame_reader_init(struct pfl_frame_reader *self);
@@ -30,10 +32,14 @@ void pfl_frame_reader_fini(struct pfl_frame_reader *self);
 /*
  * Takes the next bytes of the connection and calls `cb` for each whole frame, without copying
  * those that arrived whole. Empty frames are skipped. PFL_EPROTO as soon as a prefix passes
- * the maximum; PFL_ENOMEM; or what `cb` returned. After a failure: only fini.
+ * the maximum; PFL_ENOMEM; or the failure that `cb` returned. After a failure: only fini. While
+ * whole frames are kept `data` must be empty: then it continues with these.
  */
 PFL_MUST_USE int pfl_frame_reader_feed(struct pfl_frame_reader *self, struct pfl_span data,
                                        pfl_frame_cb cb, void *user);
+
+/* Does it keep a whole frame, after a pause? */
+bool pfl_frame_reader_has_frames(const struct pfl_frame_reader *self);
 
 /* Appends a frame of that message. PFL_ELIMIT: larger than PFL_FRAME_LARGE_MAX_BYTES, or no room;
  * PFL_ENOMEM. On failure nothing was added. */

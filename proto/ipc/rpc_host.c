@@ -10,8 +10,8 @@
  * RequestError; an unknown name is an empty bind reply; an unknown service or method and arguments
  * that the handler cannot read are success=false, even when no reply was asked for.
  *
- * Memory: nothing but the frame reader's partial frame. Limits: PFL_FRAME_PAYLOAD_MAX per frame,
- * REPLY_MAX_PIECES pieces per reply.
+ * Memory: nothing but the frame reader's partial frame, or the frames that it keeps. Limits:
+ * PFL_FRAME_PAYLOAD_MAX per frame, REPLY_MAX_PIECES pieces per reply.
  */
 #include "proto/ipc/rpc_host.h"
 
@@ -240,9 +240,8 @@ static int answer_unknown(struct pfl_rpc_host *self, uint64_t request_id)
                       pfl_span_of(msg, sizeof(msg) - w.left));
 }
 
-static int on_frame(void *user, struct pfl_span payload)
+static int handle_frame(struct pfl_rpc_host *self, struct pfl_span payload)
 {
-    struct pfl_rpc_host *self = user;
     struct request_frame frame;
 
     if (!parse_frame(payload, &frame))
@@ -258,9 +257,24 @@ static int on_frame(void *user, struct pfl_span payload)
     return answer_unknown(self, frame.request_id);
 }
 
+static int on_frame(void *user, struct pfl_span payload)
+{
+    struct pfl_rpc_host *self = user;
+    int rc = handle_frame(self, payload);
+
+    if (rc == 0 && self->conf.may_continue != NULL && !self->conf.may_continue(self->conf.user))
+        return PFL_FRAME_PAUSE;
+    return rc;
+}
+
 int pfl_rpc_host_feed(struct pfl_rpc_host *self, struct pfl_span data)
 {
     return pfl_frame_reader_feed(&self->reader, data, on_frame, self);
+}
+
+bool pfl_rpc_host_has_frames(const struct pfl_rpc_host *self)
+{
+    return pfl_frame_reader_has_frames(&self->reader);
 }
 
 size_t pfl_rpc_encode_reply_header(uint8_t *end, uint64_t request_id, unsigned flags,

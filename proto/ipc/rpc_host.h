@@ -50,6 +50,8 @@ struct pfl_rpc_host_conf {
     int (*send)(void *user, const struct iovec *iov, int iov_len, int fd);
     void (*on_peer_identity)(void *user,
                              const struct pfl_rpc_peer_identity *identity); /* or NULL */
+    /* Or NULL. Called after each frame; false: those that follow in the bytes are kept. */
+    bool (*may_continue)(void *user);
 };
 
 struct pfl_rpc_host {
@@ -61,6 +63,8 @@ void pfl_rpc_host_init(struct pfl_rpc_host *self, const struct pfl_rpc_host_conf
 void pfl_rpc_host_fini(struct pfl_rpc_host *self);
 /* PFL_EPROTO, PFL_ENOMEM or a handler's or send's failure: close the connection. */
 PFL_MUST_USE int pfl_rpc_host_feed(struct pfl_rpc_host *self, struct pfl_span data);
+/* Are frames kept? Then the next feed is of no bytes, and continues with them. */
+bool pfl_rpc_host_has_frames(const struct pfl_rpc_host *self);
 
 enum pfl_rpc_reply_flags {
     PFL_RPC_SUCCESS = 1,  /* absent: a failure reply without body */

@@ -7,8 +7,9 @@
  *
  * The loop time of requests is counted per user (turns.h). Requests of a user above its part wait
  * until that is paid off, and its connections then take turns: the one whose subject took least,
- * and of these the one that has waited longest, is fed one piece. A subject that takes little does
- * not wait. So an operator's requests delay none of others who come through the same agent.
+ * and of these the one that has waited longest, is fed one piece, or its requests up to one that
+ * took too long. A subject that takes little does not wait. So an operator's requests delay none of
+ * others who come through the same agent.
  *
  * A consumer that breaks the protocol, or lets PFL_CONSUMER_QUEUE_BYTES of replies pile up, is
  * closed; its session ends with it. The port owns its connections until their on_closed.
@@ -37,6 +38,7 @@ struct pfl_consumer_port {
     struct pfl_listener *listener; /* owned until closed */
     uv_timer_t turn;               /* runs while a user must wait */
     struct pfl_turns turns;
+    uint64_t feed_ns;      /* the requests' time is counted up to here */
     struct pfl_list conns; /* owned */
     struct pfl_list held;  /* borrowed: those whose user must wait, in the order of service */
     struct pfl_consumer_senders senders;
@@ -105,32 +107,52 @@ static bool is_held(const struct pfl_consumer_conn *conn)
     return conn->held.next != NULL;
 }
 
+/* Since the last frame. */
+static void count_time(struct pfl_consumer_conn *conn)
+{
+    struct pfl_consumer_port *port = conn->port;
+    uint64_t began_ns = port->feed_ns;
+
+    port->feed_ns = uv_hrtime();
+    if (pfl_shares_is_bound(&port->conf.service->shares.consumers, conn->cred.who))
+        pfl_turns_take(&port->turns, who_of(conn), port->feed_ns - began_ns, port->feed_ns);
+}
+
+/* Between two frames of a piece. */
+static bool may_continue(void *user)
+{
+    struct pfl_consumer_conn *conn = user;
+
+    count_time(conn);
+    return pfl_turns_get_wait_ms(&conn->port->turns, who_of(conn), conn->port->feed_ns) == 0;
+}
+
 /* One piece, whose time is its user's. */
 static int feed_piece(struct pfl_consumer_conn *conn, struct pfl_span piece)
 {
-    struct pfl_consumer_port *port = conn->port;
-    uint64_t began_ns = uv_hrtime();
-    uint64_t now_ns;
-    int rc = pfl_rpc_host_feed(&conn->rpc, piece);
+    int rc;
 
-    now_ns = uv_hrtime();
-    if (pfl_shares_is_bound(&port->conf.service->shares.consumers, conn->cred.who))
-        pfl_turns_take(&port->turns, who_of(conn), now_ns - began_ns, now_ns);
+    conn->port->feed_ns = uv_hrtime();
+    rc = pfl_rpc_host_feed(&conn->rpc, piece);
+    count_time(conn);
     return rc;
 }
 
-/* Piece by piece: after one that took too long the rest waits. */
+/* Piece by piece: after a request that took too long the rest waits. What is kept of a piece goes
+ * before what follows it. */
 static void feed(struct pfl_consumer_conn *conn, struct pfl_span data)
 {
     int rc = 0;
 
-    while (rc == 0 && data.len != 0 && !is_held(conn) && !conn->is_closing) {
+    while (rc == 0 && (data.len != 0 || pfl_rpc_host_has_frames(&conn->rpc)) && !is_held(conn) &&
+           !conn->is_closing) {
         size_t len = data.len < PIECE_BYTES ? data.len : PIECE_BYTES;
         uint64_t wait_ms = get_wait_ms(conn);
 
         if (wait_ms != 0) {
             hold(conn, wait_ms);
         } else {
+            len = pfl_rpc_host_has_frames(&conn->rpc) ? 0 : len;
             rc = feed_piece(conn, pfl_span_of(data.data, len));
             data = pfl_span_of(data.data + len, data.len - len);
         }
@@ -288,7 +310,12 @@ static int open_conn(struct pfl_consumer_port *port, int fd, bool is_accepted)
 {
     struct pfl_consumer_conn *conn = pfl_mem_zalloc(sizeof(*conn));
     const struct pfl_rpc_host_conf rpc = {
-        .services = &pfl_consumer_service, .services_len = 1, .user = conn, .send = send_frame};
+        .services = &pfl_consumer_service,
+        .services_len = 1,
+        .user = conn,
+        .send = send_frame,
+        .may_continue = may_continue,
+    };
     const struct pfl_stream_conf stream = {
         .loop = port->conf.loop,
         .ops = &stream_ops,

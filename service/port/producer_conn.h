@@ -10,7 +10,8 @@
 #include "service/port/peer.h"
 
 struct pfl_producer_conn {
-    struct pfl_list node; /* in its port */
+    struct pfl_list node;    /* in its port */
+    struct pfl_list resumed; /* in its port while frames that are kept have their turn */
     struct pfl_producer_port *port;
     struct pfl_service *service;
     struct pfl_stream *stream; /* owned until on_closed */

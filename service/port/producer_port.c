@@ -7,9 +7,10 @@
  * takes it. The end of the stream, by either side, removes the producer from the service.
  *
  * Producers of one user share a part of each loop turn (fair_turn.h), so that their queued data
- * does not delay other users. A producer that lets PFL_PRODUCER_QUEUE_BYTES pile up unread, or
- * breaks the protocol, is closed without an effect on others. The port owns its connections until
- * their on_closed.
+ * does not delay other users. When the part is used up between two frames of a read, the rest is
+ * kept in the connection, which is not read until its turn has come for them. A producer that lets
+ * PFL_PRODUCER_QUEUE_BYTES pile up unread, or breaks the protocol, is closed without an effect on
+ * others. The port owns its connections until their on_closed.
  */
 #include "service/port/producer_port.h"
 #include "service/control/registry.h"
@@ -38,14 +39,15 @@ struct pfl_producer_port {
     struct pfl_list conns;              /* owned */
     struct pfl_input_batching gather;
     struct pfl_fair_turn fair_turn;
+    struct pfl_list resumed;            /* borrowed pfl_producer_conn.resumed */
+    uv_idle_t resumes;                  /* turns the loop while there are some */
     uint64_t input_ns;                  /* the wake-up is charged to its user up to here */
     uv_check_t turn_ends;               /* keeps no loop running */
     struct pfl_producer_conn *answered; /* whose input is handled: `answers` are for it */
     size_t answers_len;
     uint8_t answers[ANSWERS_BYTES]; /* sent together when its input is handled */
+    unsigned handles_open;          /* resumes, turn_ends, listener */
     bool is_closing;
-    bool is_listener_closed;
-    bool is_check_closed;
 };
 
 static void check_closed(struct pfl_producer_port *port)
@@ -53,8 +55,7 @@ static void check_closed(struct pfl_producer_port *port)
     void (*on_closed)(void *) = port->conf.on_closed;
     void *user = port->conf.user;
 
-    if (!port->is_closing || !port->is_listener_closed || !port->is_check_closed ||
-        !pfl_list_is_empty(&port->conns))
+    if (!port->is_closing || port->handles_open != 0 || !pfl_list_is_empty(&port->conns))
         return;
     pfl_mem_free(port);
     if (on_closed != NULL)
@@ -120,6 +121,8 @@ static bool on_input(void *user)
     struct pfl_producer_conn *conn = user;
     struct pfl_producer_port *port = conn->port;
 
+    if (pfl_rpc_host_has_frames(&conn->rpc))
+        return false;
     if (!pfl_fair_turn_may(&port->fair_turn, conn->peer.who, &conn->turn)) {
         if (conn->turn.state == PFL_FAIR_TURN_WAITING)
             pfl_stream_read_stop(conn->stream);
@@ -134,18 +137,6 @@ static bool on_input(void *user)
     return true;
 }
 
-static void on_released(struct pfl_fair_turn_conn *turn)
-{
-    pfl_stream_read_start(PFL_CONTAINER_OF(turn, struct pfl_producer_conn, turn)->stream);
-}
-
-static void on_turn_end(uv_check_t *handle)
-{
-    struct pfl_producer_port *port = handle->data;
-
-    pfl_fair_turn_end(&port->fair_turn, on_released);
-}
-
 /* The read of the socket is a part of it. */
 static void count_time(struct pfl_producer_conn *conn)
 {
@@ -154,6 +145,28 @@ static void count_time(struct pfl_producer_conn *conn)
 
     port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
     pfl_fair_turn_take(&port->fair_turn, conn->peer.who, port->input_ns - begin_ns);
+}
+
+/* Between two frames of a read. */
+static bool may_continue(void *user)
+{
+    struct pfl_producer_conn *conn = user;
+
+    count_time(conn);
+    return pfl_fair_turn_has_time(&conn->port->fair_turn, conn->peer.who);
+}
+
+/* What is kept has its turn before more is read. */
+static void wait_if_kept(struct pfl_producer_conn *conn)
+{
+    if (conn->is_closing)
+        return;
+    if (pfl_rpc_host_has_frames(&conn->rpc)) {
+        pfl_stream_read_stop(conn->stream);
+        pfl_fair_turn_wait(&conn->port->fair_turn, conn->peer.who, &conn->turn);
+    } else {
+        pfl_stream_read_start(conn->stream);
+    }
 }
 
 static void on_data(void *user, struct pfl_span data)
@@ -179,6 +192,47 @@ static void on_data(void *user, struct pfl_span data)
         pfl_producer_conn_fail(conn, pfl_err_str(rc));
     else
         count_waiting(conn);
+    wait_if_kept(conn);
+}
+
+static void on_released(struct pfl_fair_turn_conn *turn)
+{
+    struct pfl_producer_conn *conn = PFL_CONTAINER_OF(turn, struct pfl_producer_conn, turn);
+
+    if (pfl_rpc_host_has_frames(&conn->rpc))
+        pfl_list_append(&conn->port->resumed, &conn->resumed);
+    else
+        pfl_stream_read_start(conn->stream);
+}
+
+static void on_resume(uv_idle_t *handle);
+
+static void on_turn_end(uv_check_t *handle)
+{
+    struct pfl_producer_port *port = handle->data;
+
+    pfl_fair_turn_end(&port->fair_turn, on_released);
+    if (!pfl_list_is_empty(&port->resumed))
+        (void)uv_idle_start(&port->resumes, on_resume);
+    else
+        (void)uv_idle_stop(&port->resumes);
+}
+
+/* Those whose turn has no time left are in the queue again until the end of a turn. */
+static void on_resume(uv_idle_t *handle)
+{
+    struct pfl_producer_port *port = handle->data;
+
+    while (!pfl_list_is_empty(&port->resumed)) {
+        struct pfl_producer_conn *conn =
+            PFL_CONTAINER_OF(port->resumed.next, struct pfl_producer_conn, resumed);
+
+        pfl_list_remove(&conn->resumed);
+        if (!pfl_fair_turn_may(&port->fair_turn, conn->peer.who, &conn->turn))
+            continue;
+        port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+        on_data(conn, (struct pfl_span){0});
+    }
 }
 
 static void on_writable(void *user)
@@ -223,6 +277,7 @@ static void on_closed(void *user, int err)
     conn->is_closing = true;
     conn->has_commands = false;
     pfl_fair_turn_leave(&conn->turn);
+    pfl_list_remove(&conn->resumed);
     if (conn->producer != NULL) {
         pfl_log_debug("producer-left", "id=%u name=%s", conn->producer->id,
                       pfl_log_quote_str(conn->producer->name));
@@ -295,6 +350,7 @@ static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted, u
         .user = conn,
         .send = send_frame,
         .on_peer_identity = on_peer_identity,
+        .may_continue = may_continue,
     };
     const struct pfl_stream_conf stream = {
         .loop = port->conf.loop,
@@ -354,11 +410,11 @@ static void on_accept(void *user, int fd)
     pfl_fair_turn_charge(&port->fair_turn, who, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - begin_ns);
 }
 
-static void on_check_closed(uv_handle_t *handle)
+static void on_handle_closed(uv_handle_t *handle)
 {
     struct pfl_producer_port *port = handle->data;
 
-    port->is_check_closed = true;
+    port->handles_open--;
     check_closed(port);
 }
 
@@ -366,7 +422,7 @@ static void on_listener_closed(void *user)
 {
     struct pfl_producer_port *port = user;
 
-    port->is_listener_closed = true;
+    port->handles_open--;
     check_closed(port);
 }
 
@@ -395,6 +451,7 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
     port->services[0] = pfl_producer_service;
     port->services[1] = pfl_relay_service;
     pfl_list_init(&port->conns);
+    pfl_list_init(&port->resumed);
     rc = conf->family == PFL_SOCKET_VSOCK && conf->inherited_fd == 0
              ? pfl_network_listen_vsock(conf->address, &listener.inherited_fd)
              : 0;
@@ -410,6 +467,9 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
     port->turn_ends.data = port;
     (void)uv_check_start(&port->turn_ends, on_turn_end);
     uv_unref((uv_handle_t *)&port->turn_ends);
+    (void)uv_idle_init(conf->loop, &port->resumes); /* cannot fail */
+    port->resumes.data = port;
+    port->handles_open = 3;
     if (conf->family != PFL_SOCKET_UNIX)
         pfl_log_info("listening-on-network", "address=%s port=%u relays=%s",
                      pfl_log_quote_str(conf->address), pfl_listener_get_port(port->listener),
@@ -436,6 +496,7 @@ void pfl_producer_port_close(struct pfl_producer_port *self)
         conn->is_closing = true;
         pfl_stream_close(conn->stream);
     }
-    uv_close((uv_handle_t *)&self->turn_ends, on_check_closed);
+    uv_close((uv_handle_t *)&self->resumes, on_handle_closed);
+    uv_close((uv_handle_t *)&self->turn_ends, on_handle_closed);
     pfl_listener_close(self->listener);
 }

@@ -288,6 +288,28 @@ static void one_is_served_once_in_a_turn(void **state)
     assert_true(pfl_fair_turn_may(&turns, HOG, &conn));
 }
 
+static void one_that_was_served_and_has_more_waits_behind_the_others(void **state)
+{
+    (void)state;
+    assert_true(pfl_fair_turn_may(&turns, HOG, &conns[0]));
+    assert_true(pfl_fair_turn_has_time(&turns, HOG));
+    pfl_fair_turn_take(&turns, HOG, PFL_FAIR_TURN_NS);
+    assert_false(pfl_fair_turn_has_time(&turns, HOG));
+    assert_true(pfl_fair_turn_has_time(&turns, OTHER));
+    assert_false(pfl_fair_turn_may(&turns, HOG, &conns[1]));
+    pfl_fair_turn_wait(&turns, HOG, &conns[0]);
+    pfl_fair_turn_wait(&turns, HOG, &conns[0]);
+    assert_int_equal(conns[0].state, PFL_FAIR_TURN_WAITING);
+    end_turn();
+    assert_int_equal(conns[1].state, PFL_FAIR_TURN_RELEASED);
+    assert_int_equal(conns[0].state, PFL_FAIR_TURN_WAITING);
+    assert_true(pfl_fair_turn_may(&turns, HOG, &conns[1]));
+    pfl_fair_turn_take(&turns, HOG, PFL_FAIR_TURN_NS / 2);
+    end_turn();
+    assert_int_equal(conns[0].state, PFL_FAIR_TURN_RELEASED);
+    assert_true(pfl_fair_turn_may(&turns, HOG, &conns[0]));
+}
+
 static void one_that_waits_is_not_served_although_it_is_asked(void **state)
 {
     (void)state;
@@ -400,6 +422,7 @@ int main(void)
         TEST(cheap_ones_are_released_in_bounded_numbers),
         TEST(a_released_one_that_finds_the_part_used_up_comes_first_again),
         TEST(one_is_served_once_in_a_turn),
+        TEST(one_that_was_served_and_has_more_waits_behind_the_others),
         TEST(one_that_waits_is_not_served_although_it_is_asked),
         TEST(one_that_ends_while_it_waits_leaves_the_queue),
         TEST(a_user_with_a_queue_is_not_forgotten),

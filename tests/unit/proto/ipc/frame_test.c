@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -199,6 +200,83 @@ static void failure_of_the_callback_ends_the_feed(void **state)
     }
 }
 
+static struct sink feed_with_pauses(size_t len, size_t piece)
+{
+    struct pfl_frame_reader r;
+    struct sink s = {.answer = PFL_FRAME_PAUSE};
+
+    pfl_frame_reader_init(&r);
+    for (size_t at = 0; at < len; at += piece) {
+        size_t n = piece < len - at ? piece : len - at;
+        unsigned before = s.frames;
+
+        assert_int_equal(pfl_frame_reader_feed(&r, pfl_span_of(stream + at, n), on_frame, &s), 0);
+        assert_true(s.frames <= before + 1);
+        while (pfl_frame_reader_has_frames(&r)) {
+            before = s.frames;
+            assert_int_equal(pfl_frame_reader_feed(&r, (struct pfl_span){0}, on_frame, &s), 0);
+            assert_true(s.frames <= before + 1);
+        }
+    }
+    assert_int_equal(r.partial.len, 0);
+    pfl_frame_reader_fini(&r);
+    return s;
+}
+
+static void a_pause_after_each_frame_loses_nothing_and_changes_no_order(void **state)
+{
+    size_t len = put_conversation();
+    struct sink whole = feed_in_pieces(len, len, len);
+    (void)state;
+
+    for (size_t piece = 1; piece <= len; piece++) {
+        struct sink s = feed_with_pauses(len, piece);
+
+        assert_int_equal(s.frames, whole.frames);
+        assert_int_equal(s.sum, whole.sum);
+    }
+}
+
+static void a_prefix_past_the_limit_that_was_kept_is_refused(void **state)
+{
+    size_t len = put_frame(put_frame(0, 3, 1), 4, 2);
+    struct pfl_frame_reader r;
+    struct sink s = {.answer = PFL_FRAME_PAUSE};
+
+    (void)state;
+    memset(stream + len, 0xff, PFL_FRAME_PREFIX_BYTES);
+    pfl_frame_reader_init(&r);
+    assert_int_equal(pfl_frame_reader_feed(&r, pfl_span_of(stream, len + 4), on_frame, &s), 0);
+    assert_true(pfl_frame_reader_has_frames(&r));
+    assert_int_equal(pfl_frame_reader_feed(&r, (struct pfl_span){0}, on_frame, &s), 0);
+    assert_false(pfl_frame_reader_has_frames(&r));
+    assert_int_equal(pfl_frame_reader_feed(&r, pfl_span_of(stream, 1), on_frame, &s), PFL_EPROTO);
+    assert_int_equal(s.frames, 2);
+    pfl_frame_reader_fini(&r);
+}
+
+static int pause_at_each(void *arg)
+{
+    size_t len = put_conversation();
+    struct pfl_frame_reader r;
+    struct sink s = {.answer = PFL_FRAME_PAUSE};
+    int rc;
+    (void)arg;
+
+    pfl_frame_reader_init(&r);
+    rc = pfl_frame_reader_feed(&r, pfl_span_of(stream, len), on_frame, &s);
+    while (rc == 0 && pfl_frame_reader_has_frames(&r))
+        rc = pfl_frame_reader_feed(&r, (struct pfl_span){0}, on_frame, &s);
+    pfl_frame_reader_fini(&r);
+    return rc;
+}
+
+static void out_of_memory_at_a_pause_is_reported_and_leaks_nothing(void **state)
+{
+    (void)state;
+    pfl_sweep(pause_at_each, NULL, false);
+}
+
 struct nested {
     struct pfl_frame_reader reader;
     unsigned frames;
@@ -351,6 +429,9 @@ int main(void)
         cmocka_unit_test(announced_length_reserves_nothing),
         cmocka_unit_test(idle_reader_keeps_little_memory_after_a_large_frame),
         cmocka_unit_test(failure_of_the_callback_ends_the_feed),
+        cmocka_unit_test(a_pause_after_each_frame_loses_nothing_and_changes_no_order),
+        cmocka_unit_test(a_prefix_past_the_limit_that_was_kept_is_refused),
+        cmocka_unit_test(out_of_memory_at_a_pause_is_reported_and_leaks_nothing),
         cmocka_unit_test(callback_may_feed_the_reader_again),
         cmocka_unit_test(out_of_memory_is_reported_and_leaks_nothing),
         cmocka_unit_test(a_message_is_written_as_a_frame_that_a_large_reader_takes),

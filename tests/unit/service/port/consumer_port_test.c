@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -11,9 +13,11 @@
 #include "perfetto/trace_packet.fields.h"
 #include "tests/unit/service/port/role_kit.h"
 
-#define NO_ARGS    ((struct pfl_span){0})
-#define ONE_BUFFER "buffers { size_kb: 64 } "
-#define ONE_SOURCE ONE_BUFFER "data_sources { config { name: \"kit.source\" } } "
+#define NO_ARGS      ((struct pfl_span){0})
+#define NUMBERED     300u
+#define FIRST_NUMBER 1000u
+#define ONE_BUFFER   "buffers { size_kb: 64 } "
+#define ONE_SOURCE   ONE_BUFFER "data_sources { config { name: \"kit.source\" } } "
 
 static struct pfl_port_kit kit;
 static struct pfl_kit_client consumer;
@@ -632,6 +636,70 @@ static void the_flush_of_a_clone_that_fails_names_who_was_slow_and_nobody_else(v
     pfl_kit_client_close(&slow);
 }
 
+/* Frames of no known kind, which are answered by an error with their number. */
+static void send_numbered(int fd)
+{
+    uint8_t bytes[NUMBERED * 9];
+    struct pfl_writer w = pfl_writer_of(bytes, sizeof(bytes));
+
+    for (unsigned i = 0; i < NUMBERED; i++) {
+        pfl_writer_u32(&w, 5);
+        pfl_writer_field_varint(&w, 2, FIRST_NUMBER + i);
+        pfl_writer_field_varint(&w, 15, 1);
+    }
+    assert_int_equal(w.left, 0);
+    assert_int_equal(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+}
+
+/* Runs the loop once, at least, and until that many answers are there; checks their order. */
+static size_t take_numbered(int fd, size_t from, size_t wanted)
+{
+    size_t count = from;
+
+    do {
+        uint8_t prefix[4];
+
+        (void)uv_run(&kit.loop, UV_RUN_NOWAIT);
+        while (count < NUMBERED && recv(fd, prefix, sizeof(prefix), MSG_DONTWAIT) == 4) {
+            uint8_t frame[64];
+            struct pfl_reader r = pfl_reader_of(pfl_span_of(frame, prefix[0]));
+            struct pfl_field f;
+
+            assert_int_equal(recv(fd, frame, prefix[0], MSG_DONTWAIT), prefix[0]);
+            assert_true(pfl_reader_field(&r, &f));
+            assert_int_equal(f.value, FIRST_NUMBER + count++);
+        }
+    } while (count < wanted);
+    return count;
+}
+
+static void requests_of_one_read_wait_from_that_on_which_uses_up_the_user_s_time(void **state)
+{
+    struct pfl_kit_client other;
+    bool is_cut = false;
+    uid_t me = geteuid();
+
+    (void)state;
+    if (me == 0) /* root's time is not counted */
+        assert_int_equal(seteuid(61991), 0);
+    else
+        pfl_service_set_owner(&kit.service, me + 1);
+    pfl_kit_consumer_open(&other, &kit);
+    assert_int_equal(seteuid(me), 0);
+    for (unsigned i = 0; i < 5000 && !is_cut; i++) {
+        size_t count;
+
+        send_numbered(other.fd);
+        count = take_numbered(other.fd, 0, 0);
+        is_cut = count != 0 && count != NUMBERED;
+        assert_int_equal(take_numbered(other.fd, count, NUMBERED), NUMBERED);
+    }
+    assert_true(is_cut);
+    send_numbered(other.fd);
+    (void)take_numbered(other.fd, 0, 0);
+    pfl_kit_client_close(&other); /* while they wait */
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -665,6 +733,7 @@ int main(void)
         TEST(the_config_in_the_trace_is_the_consumers_byte_for_byte),
         TEST(the_flush_at_the_end_that_fails_names_who_was_slow_and_nobody_else),
         TEST(the_flush_of_a_clone_that_fails_names_who_was_slow_and_nobody_else),
+        TEST(requests_of_one_read_wait_from_that_on_which_uses_up_the_user_s_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -488,6 +489,153 @@ static void busy_connections_of_a_user_are_all_served_though_some_end_while_they
     pfl_port_kit_run(&kit);
 }
 
+/* Requests to bind, which cost their answer of some 300 bytes: many parts of a turn in a read. */
+static size_t put_binds(struct pfl_buf *out, size_t max_bytes)
+{
+    size_t count = 0;
+    size_t len = 0;
+
+    while (out->len + len <= max_bytes) {
+        struct pfl_buf frame;
+        struct pfl_message m = pfl_message_of(&frame);
+        size_t before = out->len;
+        size_t mark;
+        uint8_t prefix[4] = {0};
+
+        pfl_buf_init(&frame, 64);
+        pfl_message_varint(&m, 2, 1000 + count++);
+        mark = pfl_message_begin(&m, 3);
+        pfl_message_str(&m, 1, "ProducerPort");
+        pfl_message_end(&m, mark);
+        prefix[0] = (uint8_t)frame.len;
+        assert_int_equal(pfl_buf_append(out, prefix, sizeof(prefix)), 0);
+        assert_int_equal(pfl_buf_append(out, frame.data + frame.start, frame.len), 0);
+        pfl_buf_fini(&frame);
+        len = out->len - before;
+    }
+    return count;
+}
+
+static void send_and_turn_once(const struct pfl_buf *bytes)
+{
+    assert_int_equal(send(producer.fd, pfl_buf_get(bytes).data, bytes->len, MSG_NOSIGNAL),
+                     bytes->len);
+    (void)uv_run(&kit.loop, UV_RUN_NOWAIT);
+}
+
+static int count_received(int fd)
+{
+    int bytes = -1;
+
+    assert_int_equal(ioctl(fd, FIONREAD, &bytes), 0);
+    return bytes;
+}
+
+static void one_read_of_costly_requests_takes_turns_and_keeps_their_order(void **state)
+{
+    struct pfl_kit_reply reply;
+    struct pfl_buf bytes;
+    size_t count;
+    int first;
+
+    (void)state;
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    pfl_buf_init(&bytes, PFL_PRODUCER_TURN_BYTES);
+    count = put_binds(&bytes, PFL_PRODUCER_TURN_BYTES);
+    send_and_turn_once(&bytes);
+    first = count_received(producer.fd);
+    assert_true(first > 0);
+    pfl_port_kit_run(&kit);
+    assert_true(count_received(producer.fd) > first);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(pfl_kit_client_take(&producer, &reply));
+        assert_int_equal(reply.request_id, 1000 + i);
+        pfl_kit_reply_free(&reply);
+    }
+    pfl_kit_client_expect_nothing(&producer);
+    pfl_buf_fini(&bytes);
+    pfl_kit_client_close(&producer);
+}
+
+static void requests_that_wait_end_with_their_connection(void **state)
+{
+    struct pfl_buf bytes;
+
+    (void)state;
+    pfl_buf_init(&bytes, PFL_PRODUCER_TURN_BYTES);
+    (void)put_binds(&bytes, PFL_PRODUCER_TURN_BYTES);
+    for (int i = 0; i < 2; i++) {
+        pfl_kit_client_open(&producer, &kit, kit.producer_address);
+        send_and_turn_once(&bytes);
+        if (i == 0) {
+            pfl_kit_client_close(&producer);
+        } else { /* and the port closes while they wait */
+            (void)close(producer.fd);
+            pfl_buf_fini(&producer.in);
+        }
+    }
+    pfl_buf_fini(&bytes);
+}
+
+static struct pfl_kit_reply expect_introduced(uint64_t id)
+{
+    struct pfl_kit_reply reply = {0};
+
+    while (reply.request_id != id) {
+        pfl_kit_reply_free(&reply);
+        assert_true(pfl_kit_client_take(&producer, &reply));
+    }
+    assert_true(reply.success);
+    return reply;
+}
+
+/* Both messages wait in the socket before the first is read. */
+static void send_with(int sock, struct pfl_span bytes, int fd)
+{
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes.data, .iov_len = bytes.len};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
+    struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+    cmsg->cmsg_level = SOL_SOCKET;
+    cmsg->cmsg_type = SCM_RIGHTS;
+    cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+    assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), bytes.len);
+}
+
+static void a_descriptor_stays_with_the_requests_that_wait(void **state)
+{
+    int sealed = memfd_create("kit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int unsealed = memfd_create("kit", MFD_CLOEXEC);
+    static const uint8_t introduction[] = {15,   0, 0,    0, 0x10, 5,    0x2a, 11,   0x08, 1,
+                                           0x10, 1, 0x1a, 5, 0x08, 0x80, 0x20, 0x30, 1};
+    static const uint8_t empty[] = {0, 0, 0, 0};
+    struct pfl_kit_reply reply;
+    struct pfl_buf bytes;
+
+    (void)state;
+    assert_int_equal(ftruncate(sealed, 262144), 0);
+    assert_int_equal(ftruncate(unsealed, 262144), 0);
+    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    pfl_buf_init(&bytes, PFL_PRODUCER_TURN_BYTES);
+    (void)put_binds(&bytes, PFL_PRODUCER_TURN_BYTES - sizeof(introduction));
+    assert_int_equal(pfl_buf_append(&bytes, introduction, sizeof(introduction)), 0);
+    pfl_kit_client_open(&producer, &kit, kit.producer_address);
+    send_with(producer.fd, pfl_buf_get(&bytes), sealed);
+    send_with(producer.fd, pfl_span_of(empty, sizeof(empty)), unsealed);
+    reply = expect_introduced(5);
+    assert_int_equal(reply.body[1], 1); /* using_shmem_provided_by_producer */
+    pfl_kit_reply_free(&reply);
+    pfl_buf_fini(&bytes);
+    (void)close(sealed);
+    (void)close(unsealed);
+    pfl_kit_client_close(&producer);
+}
+
 static void thousands_of_silent_connections_hurt_nobody(void **state)
 {
     static int fds[SILENT];
@@ -591,6 +739,9 @@ int main(void)
         TEST(garbage_disconnects_only_its_sender),
         TEST(what_came_before_garbage_is_answered),
         TEST(busy_connections_of_a_user_are_all_served_though_some_end_while_they_wait),
+        TEST(one_read_of_costly_requests_takes_turns_and_keeps_their_order),
+        TEST(requests_that_wait_end_with_their_connection),
+        TEST(a_descriptor_stays_with_the_requests_that_wait),
         TEST(thousands_of_silent_connections_hurt_nobody),
         TEST(offered_memory_without_seals_is_refused_and_replaced),
         TEST(offered_memory_with_seals_is_used),
