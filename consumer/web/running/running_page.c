@@ -124,7 +124,8 @@ void pfl_running_page_write(const struct pfl_running_page *page, const struct pf
     if (page->all > page->asked)
         pfl_html_textf(h, "; not asked: %zu", page->all - page->asked);
     if (page->rows->left_out != 0)
-        pfl_html_textf(h, "; further sessions: %zu", page->rows->left_out);
+        pfl_html_textf(h, "; sessions left out: %zu (a host has %zu rows of its own at most)",
+                       page->rows->left_out, page->rows->of_host_max);
     pfl_html_text(h, ". A session with a name that runs is a flight recorder: a snapshot copies "
                      "what its hosts have now, and it continues. A session that was left running "
                      "can be stopped, read and discarded, unless a program is attached to it.");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sessions by name: see running_rows.h. Copies that are being read have no name, and are rows of
- * their own, as sessions of single recordings are; copies that an alarm made have a key. Failures:
+ * their own, as sessions of single recordings are; copies that an alarm made have a key. A host has
+ * so many new rows of its own, so that its sessions do not take those of others. Failures:
  * malformed bytes, no memory. Limits: those of the header.
  */
 #include "consumer/web/running/running_rows.h"
@@ -56,7 +57,8 @@ static struct pfl_running_row *find_row(struct pfl_running_rows *r, const sessio
     for (size_t i = 0; (name_of(s)[0] != '\0' || key[0] != '\0') && i < r->len; i++)
         if (strcmp(r->rows[i].name, name_of(s)) == 0 && strcmp(r->rows[i].key, key) == 0)
             return &r->rows[i];
-    if (r->len == PFL_RUNNING_ROWS_MAX || strlen(name_of(s)) >= PFL_RUNNING_ROWS_NAME_BYTES)
+    if (r->len == PFL_RUNNING_ROWS_MAX || r->len - r->of_host_begin == r->of_host_max ||
+        strlen(name_of(s)) >= PFL_RUNNING_ROWS_NAME_BYTES)
         return NULL;
     row = &r->rows[r->len++];
     *row = (struct pfl_running_row){.user = s->consumer_uid, .is_own = s->perfleet_is_own};
@@ -66,11 +68,14 @@ static struct pfl_running_row *find_row(struct pfl_running_rows *r, const sessio
     return row;
 }
 
-static void add_host(struct pfl_running_row *row, const char *host)
+static void add_host(struct pfl_running_row *row, const char *host, size_t number)
 {
     size_t len = strlen(row->hosts);
     size_t room = sizeof(row->hosts) - len;
 
+    if (row->last_host == number)
+        return;
+    row->last_host = number;
     row->hosts_len++;
     if (strlen(host) + 3 > room)
         return;
@@ -86,12 +91,20 @@ static void add_session(struct pfl_running_rows *r, const char *host, const sess
         r->left_out++;
         return;
     }
-    add_host(row, host);
+    add_host(row, host, r->hosts_len);
     if (since_s > 0 && (row->since_s == 0 || since_s < row->since_s))
         row->since_s = since_s;
     row->is_running |= is_running(s);
     for (size_t i = 0; i < s->n_buffer_size_kb; i++)
         row->ring_bytes += (uint64_t)s->buffer_size_kb[i] * 1024;
+}
+
+void pfl_running_rows_init(struct pfl_running_rows *self, size_t hosts_len)
+{
+    size_t part = PFL_RUNNING_ROWS_MAX / (hosts_len != 0 ? hosts_len : 1);
+
+    memset(self, 0, sizeof(*self));
+    self->of_host_max = part > PFL_RUNNING_ROWS_OF_HOST ? part : PFL_RUNNING_ROWS_OF_HOST;
 }
 
 int pfl_running_rows_add(struct pfl_running_rows *self, const char *host, struct pfl_span state)
@@ -104,6 +117,8 @@ int pfl_running_rows_add(struct pfl_running_rows *self, const char *host, struct
     if (rc != 0)
         return rc;
     s = (const state_t *)message;
+    self->hosts_len++;
+    self->of_host_begin = self->len;
     for (size_t i = 0; i < s->n_tracing_sessions; i++)
         add_session(self, host, s->tracing_sessions[i]);
     pfl_proto_free(message);

@@ -48,6 +48,7 @@ static size_t take_rows(struct running_visit *v)
 {
     size_t answered = 0;
 
+    pfl_running_rows_init(&v->rows, pfl_host_question_get_len(&v->question));
     for (size_t i = 0; i < pfl_host_question_get_len(&v->question); i++) {
         struct pfl_host_state state = pfl_host_state_get(v->question.fan_out, i);
         const struct pfl_host_spec *spec = pfl_fan_out_get_host(v->question.fan_out, i)->spec;

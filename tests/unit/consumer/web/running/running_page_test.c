@@ -81,7 +81,7 @@ static int fill(void)
 {
     int rc;
 
-    memset(&rows, 0, sizeof(rows));
+    pfl_running_rows_init(&rows, 1);
     rc = pfl_running_rows_add(&rows, "web1", make_state(of_web1, 3));
     return rc == 0 ? pfl_running_rows_add(&rows, "web2", make_state(of_web2, 2)) : rc;
 }
@@ -117,7 +117,7 @@ static void session_is_found_by_the_key_under_which_it_was_left(void **state)
     all = make_keyed("a.copied", 8);
     assert_true(pfl_running_rows_has_key(all, "a.copied"));
     assert_false(pfl_running_rows_has_key(all, ""));
-    memset(&rows, 0, sizeof(rows));
+    pfl_running_rows_init(&rows, 1);
     assert_int_equal(pfl_running_rows_add(&rows, "h", all), 0);
     assert_int_equal(pfl_running_rows_add(&rows, "i", all), 0);
     assert_int_equal(rows.len, 1);
@@ -135,7 +135,7 @@ static void key_that_is_no_word_has_no_actions(void **state)
     (void)state;
     memset(longest, 'a', sizeof(longest));
     for (size_t i = 0; i < 6; i++) {
-        memset(&rows, 0, sizeof(rows));
+        pfl_running_rows_init(&rows, 1);
         assert_int_equal(pfl_running_rows_add(&rows, "h",
                                               i < 5 ? make_keyed(bad[i], lens[i])
                                                     : make_keyed(longest, sizeof(longest))),
@@ -152,7 +152,7 @@ static void rows_and_names_have_limits(void **state)
     const char *const one[][2] = {{long_name, "STARTED"}};
 
     (void)state;
-    memset(&rows, 0, sizeof(rows));
+    pfl_running_rows_init(&rows, 1);
     memset(long_name, 'a', PFL_RUNNING_ROWS_NAME_BYTES);
     assert_int_equal(pfl_running_rows_add(&rows, "h", make_state(one, 1)), 0);
     assert_int_equal(rows.len, 0);
@@ -166,12 +166,45 @@ static void rows_and_names_have_limits(void **state)
     for (unsigned i = 0; i < 300; i++)
         assert_int_equal(pfl_running_rows_add(&rows, "host-of-some-length", make_state(of_web2, 0)),
                          0);
-    memset(&rows, 0, sizeof(rows));
+    pfl_running_rows_init(&rows, 1);
     for (unsigned i = 0; i < 300; i++)
         assert_int_equal(pfl_running_rows_add(&rows, "host-of-some-length", make_state(of_web2, 1)),
                          0);
     assert_int_equal(rows.rows[0].hosts_len, 300);
     assert_true(strlen(rows.rows[0].hosts) < sizeof(rows.rows[0].hosts));
+}
+
+static void a_host_with_many_sessions_leaves_rows_to_the_others(void **state)
+{
+    static const char *many[250][2];
+
+    (void)state;
+    for (size_t i = 0; i < 250; i++)
+        many[i][1] = "STARTED";
+    pfl_running_rows_init(&rows, 4);
+    assert_int_equal(
+        pfl_running_rows_add(&rows, "hog", make_state((const char *const(*)[2])many, 250)), 0);
+    assert_int_equal(rows.len, 50);
+    assert_int_equal(rows.left_out, 200);
+    assert_int_equal(pfl_running_rows_add(&rows, "web1", make_state(of_web1, 3)), 0);
+    assert_int_equal(rows.len, 53);
+    pfl_running_rows_init(&rows, 256);
+    assert_int_equal(
+        pfl_running_rows_add(&rows, "hog", make_state((const char *const(*)[2])many, 250)), 0);
+    assert_int_equal(rows.len, PFL_RUNNING_ROWS_OF_HOST);
+}
+
+static void a_host_is_named_once_in_a_row(void **state)
+{
+    static const char *const twice[][2] = {{"flight", "STARTED"}, {"flight", "STARTED"}};
+
+    (void)state;
+    pfl_running_rows_init(&rows, 2);
+    assert_int_equal(pfl_running_rows_add(&rows, "web1", make_state(twice, 2)), 0);
+    assert_int_equal(pfl_running_rows_add(&rows, "web2", make_state(twice, 2)), 0);
+    assert_int_equal(rows.len, 1);
+    assert_string_equal(rows.rows[0].hosts, "web1, web2");
+    assert_int_equal(rows.rows[0].hosts_len, 2);
 }
 
 static int write_page(const struct pfl_running_page *page, struct pfl_html *h)
@@ -201,7 +234,7 @@ static void page_has_a_row_each_and_buttons_for_what_can_be_done(void **state)
         pfl_running_rows_add(&rows, "web1", make_named_copy(EVIL, "flight.triggered", 16)), 0);
     assert_int_equal(write_page(&page, &h), 0);
     page_text_check(page_text_take_main(&h), "with a copy");
-    memset(&rows, 0, sizeof(rows));
+    pfl_running_rows_init(&rows, 1);
     page.asked = page.answered = page.all = 2;
     page.orders = &orders;
     page.why = "Too many questions to hosts are under way: try again in a moment.";
@@ -253,6 +286,8 @@ int main(void)
         cmocka_unit_test(session_is_found_by_the_key_under_which_it_was_left),
         cmocka_unit_test(key_that_is_no_word_has_no_actions),
         cmocka_unit_test(rows_and_names_have_limits),
+        cmocka_unit_test(a_host_with_many_sessions_leaves_rows_to_the_others),
+        cmocka_unit_test(a_host_is_named_once_in_a_row),
         cmocka_unit_test(page_has_a_row_each_and_buttons_for_what_can_be_done),
         cmocka_unit_test(what_takes_data_away_asks_first),
         cmocka_unit_test(every_allocation_may_fail),
