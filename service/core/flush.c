@@ -7,8 +7,8 @@
  * what waits for it, so an ack costs as much as it completes. After the last ack, or at the
  * deadline, the flush is answered. It then waits for a scrape that begins later, because that must
  * include what was written before the ack. A scrape ends all flushes that were answered when it
- * began. The end of the session ends all. Callbacks may add and end flushes: after each callback
- * every function starts again from the front of the list.
+ * began. The end of the session ends all. Callbacks may add and end flushes: what is to end moves
+ * to the front of its list first, so that each function takes the front until it is another's.
  *
  * A producer that disconnects is no longer waited for, but its flush fails once the others have
  * acked: uncommitted data of that producer is missing. The flush does not wait for its deadline.
@@ -190,38 +190,51 @@ void pfl_flush_book_lose(struct pfl_flush_book *self, struct pfl_list *waits,
     }
 }
 
-/* UINT64_MAX: nothing is pending. */
-static uint64_t find_deadline_ms(const struct pfl_flush_book *book)
+static struct pfl_flush *get_front(struct pfl_list *flushes)
 {
-    uint64_t next = UINT64_MAX;
-    struct pfl_list *it;
+    return pfl_list_is_empty(flushes) ? NULL
+                                      : PFL_CONTAINER_OF(flushes->next, struct pfl_flush, node);
+}
 
-    PFL_LIST_EACH (it, &book->pending) {
-        const struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        if (flush->deadline_ms < next)
-            next = flush->deadline_ms;
+/* Behind those that were moved there before. */
+static void move_to_front(struct pfl_list **front, struct pfl_flush *flush)
+{
+    if (*front != &flush->node) {
+        pfl_list_remove(&flush->node);
+        pfl_list_append(*front, &flush->node);
+    } else {
+        *front = (*front)->next;
     }
-    return next;
+}
+
+/* Moves those that are due to the front; the others have the next deadline. */
+static void sort_due(struct pfl_flush_book *book, uint64_t now_ms)
+{
+    struct pfl_list *front = book->pending.next;
+    struct pfl_list *next;
+
+    book->look_ms = UINT64_MAX;
+    for (struct pfl_list *it = front; it != &book->pending; it = next) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+
+        next = it->next;
+        if (flush->deadline_ms <= now_ms)
+            move_to_front(&front, flush);
+        else if (flush->deadline_ms < book->look_ms)
+            book->look_ms = flush->deadline_ms;
+    }
 }
 
 void pfl_flush_book_expire(struct pfl_flush_book *self, uint64_t now_ms,
                            pfl_flush_answered_cb answered, void *user)
 {
-    struct pfl_list *it;
+    struct pfl_flush *flush;
 
     if (self->look_ms > now_ms)
         return;
-    for (it = self->pending.next; it != &self->pending;) {
-        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        it = it->next;
-        if (flush->deadline_ms > now_ms)
-            continue;
+    sort_due(self, now_ms);
+    while ((flush = get_front(&self->pending)) != NULL && flush->deadline_ms <= now_ms)
         answer(self, flush, false, answered, user);
-        it = self->pending.next;
-    }
-    self->look_ms = find_deadline_ms(self);
 }
 
 void pfl_flush_book_join(struct pfl_flush_book *self, uint64_t session_id)
@@ -261,21 +274,30 @@ struct pfl_flush *pfl_flush_book_take_joined(struct pfl_flush_book *self, uint64
     return NULL;
 }
 
+static void sort_session(struct pfl_list *flushes, uint64_t session_id)
+{
+    struct pfl_list *front = flushes->next;
+    struct pfl_list *next;
+
+    for (struct pfl_list *it = front; it != flushes; it = next) {
+        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
+
+        next = it->next;
+        if (flush->session_id == session_id)
+            move_to_front(&front, flush);
+    }
+}
+
 static void cancel(struct pfl_flush_book *self, struct pfl_list *flushes, uint64_t session_id,
                    pfl_flush_done_cb done, void *user)
 {
-    struct pfl_list *it;
+    struct pfl_flush *flush;
 
-    for (it = flushes->next; it != flushes;) {
-        struct pfl_flush *flush = PFL_CONTAINER_OF(it, struct pfl_flush, node);
-
-        it = it->next;
-        if (flush->session_id != session_id)
-            continue;
+    sort_session(flushes, session_id);
+    while ((flush = get_front(flushes)) != NULL && flush->session_id == session_id) {
         pfl_list_remove(&flush->node);
         done(user, flush, false);
         pfl_flush_book_free(self, flush);
-        it = flushes->next;
     }
 }
 

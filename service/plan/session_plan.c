@@ -423,6 +423,8 @@ static void fill_defaults(struct pfl_session_plan *p)
         p->stop_timeout_ms = PFL_PLAN_STOP_TIMEOUT_MS;
     if (p->builtin.snapshot_period_ms == 0)
         p->builtin.snapshot_period_ms = PFL_PLAN_SNAPSHOT_PERIOD_MS;
+    if (p->builtin.snapshot_period_ms < PFL_PLAN_SNAPSHOT_PERIOD_MIN_MS)
+        p->builtin.snapshot_period_ms = PFL_PLAN_SNAPSHOT_PERIOD_MIN_MS;
     if (p->builtin.primary_clock == 0)
         p->builtin.primary_clock = BUILTIN_CLOCK_BOOTTIME;
 }

@@ -14,16 +14,17 @@
 #include "service/output/trace_filter.h"
 #include "service/plan/plan_index.h"
 
-#define PFL_PLAN_MAX_BUFFERS        128u
-#define PFL_PLAN_MAX_SOURCES        1024u
-#define PFL_PLAN_MAX_DURATION_MS    (7u * 24 * 3600 * 1000)
-#define PFL_PLAN_GUARD_DURATION_MS  (24u * 3600 * 1000)
-#define PFL_PLAN_GUARD_BUFFERS_KB   131072u
-#define PFL_PLAN_FLUSH_TIMEOUT_MS   5000u
-#define PFL_PLAN_STOP_TIMEOUT_MS    5000u
-#define PFL_PLAN_SNAPSHOT_PERIOD_MS 10000u
-#define PFL_PLAN_FILE_PERIOD_MS     5000u
-#define PFL_PLAN_FILE_PERIOD_MIN_MS 100u
+#define PFL_PLAN_MAX_BUFFERS            128u
+#define PFL_PLAN_MAX_SOURCES            1024u
+#define PFL_PLAN_MAX_DURATION_MS        (7u * 24 * 3600 * 1000)
+#define PFL_PLAN_GUARD_DURATION_MS      (24u * 3600 * 1000)
+#define PFL_PLAN_GUARD_BUFFERS_KB       131072u
+#define PFL_PLAN_FLUSH_TIMEOUT_MS       5000u
+#define PFL_PLAN_STOP_TIMEOUT_MS        5000u
+#define PFL_PLAN_SNAPSHOT_PERIOD_MS     10000u
+#define PFL_PLAN_SNAPSHOT_PERIOD_MIN_MS 100u
+#define PFL_PLAN_FILE_PERIOD_MS         5000u
+#define PFL_PLAN_FILE_PERIOD_MIN_MS     100u
 /* Each period asks all producers of the session. */
 #define PFL_PLAN_ASK_PERIOD_MIN_MS 100u
 #define PFL_PLAN_DURATIONS_MAX     2u

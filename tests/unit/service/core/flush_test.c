@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
+
 #include "tests/support/sweep.h"
 
 struct ended {
@@ -324,6 +326,64 @@ static void every_allocation_may_fail(void **state)
     pfl_sweep(make_one, NULL, false);
 }
 
+#define MANY 4000u
+
+static void count_one(void *user, struct pfl_flush *flush)
+{
+    assert_false(flush->is_ok);
+    ++*(unsigned *)user;
+}
+
+/* How long it takes, with so many in front that are not due. */
+static uint64_t expire_many(unsigned others)
+{
+    struct pfl_flush_book book;
+    unsigned ended = 0;
+    uint64_t began_ns;
+    uint64_t took_ns;
+
+    open_book(&book);
+    for (unsigned i = 0; i < others + MANY; i++)
+        (void)add(&book, i / 500, i < others ? 300 + i : 200, both, 1);
+    began_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    pfl_flush_book_expire(&book, 200, count_one, &ended);
+    took_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - began_ns;
+    assert_int_equal(ended, MANY);
+    assert_int_equal(pfl_flush_book_next_deadline_ms(&book), others != 0 ? 300 : UINT64_MAX);
+    pfl_flush_book_fini(&book);
+    return took_ns;
+}
+
+static void those_that_are_due_together_cost_one_walk_over_the_others(void **state)
+{
+    (void)state;
+    assert_true(expire_many(MANY) < 20 * expire_many(0) + 2000000);
+}
+
+static void those_that_are_due_end_in_their_order(void **state)
+{
+    static const uint64_t deadlines_ms[] = {300, 100, 50, 200, 100, 301};
+    static const uint64_t expected[] = {2, 3, 5};
+    struct pfl_flush_book book;
+    struct ended ended = {0};
+
+    (void)state;
+    open_book(&book);
+    for (size_t i = 0; i < 6; i++)
+        (void)add(&book, 1 + i % 2, deadlines_ms[i], both, 2);
+    pfl_flush_book_expire(&book, 100, on_answered, &ended);
+    assert_int_equal(ended.len, 3);
+    assert_memory_equal(ended.ids, expected, sizeof(expected));
+    assert_int_equal(pfl_flush_book_next_deadline_ms(&book), 200);
+    ended.len = 0;
+    pfl_flush_book_cancel(&book, 2, on_done, &ended); /* answered ones first */
+    assert_int_equal(ended.len, 3);
+    assert_int_equal(ended.ids[0], 2);
+    assert_int_equal(ended.ids[1], 4);
+    assert_int_equal(ended.ids[2], 6);
+    pfl_flush_book_fini(&book);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +398,8 @@ int main(void)
         cmocka_unit_test(an_ack_touches_only_what_waits_for_its_producer),
         cmocka_unit_test(after_its_deadline_a_flush_knows_who_was_late),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(those_that_are_due_together_cost_one_walk_over_the_others),
+        cmocka_unit_test(those_that_are_due_end_in_their_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

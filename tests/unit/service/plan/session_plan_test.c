@@ -48,7 +48,7 @@ static const char rich[] =
     "duration_ms: 10 flush_period_ms: 120 flush_timeout_ms: 30 data_source_stop_timeout_ms: 40"
     " incremental_state_config { clear_period_ms: 150 } unique_session_name: \"n\""
     " deferred_start: true trace_uuid_msb: -1 trace_uuid_lsb: 2 exclusive_prio: 3"
-    " builtin_data_sources { snapshot_interval_ms: 7 disable_system_info: true"
+    " builtin_data_sources { snapshot_interval_ms: 700 disable_system_info: true"
     "   primary_trace_clock: BUILTIN_CLOCK_MONOTONIC }"
     " session_semaphores { name: \"s\" max_other_session_count: 4 }";
 
@@ -75,7 +75,7 @@ static void every_field_that_counts_is_read(void **state)
     assert_true(p->deferred_start);
     assert_true(p->uuid_msb == UINT64_MAX && p->uuid_lsb == 2);
     assert_int_equal(p->exclusive_prio, 3);
-    assert_int_equal(p->builtin.snapshot_period_ms, 7);
+    assert_int_equal(p->builtin.snapshot_period_ms, 700);
     assert_int_equal(p->builtin.primary_clock, 3);
     assert_true(p->builtin.no_system_info);
     assert_int_equal(p->index.semaphores_len, 1);
@@ -129,7 +129,8 @@ static void a_file_is_flushed_as_its_mode_says_and_not_by_the_period(void **stat
 static void short_periods_are_lengthened(void **state)
 {
     static const char config[] = "buffers { size_kb: 64 } flush_period_ms: 1"
-                                 " incremental_state_config { clear_period_ms: 1 }";
+                                 " incremental_state_config { clear_period_ms: 1 }"
+                                 " builtin_data_sources { snapshot_interval_ms: 1 }";
     /* The trace's config says it, too: the last one counts. */
     static const uint8_t shown[] = {13 << 3, PFL_PLAN_ASK_PERIOD_MIN_MS};
     struct pfl_session_plan *p = plan_of(config);
@@ -138,11 +139,13 @@ static void short_periods_are_lengthened(void **state)
     (void)state;
     assert_int_equal(p->flush_period_ms, PFL_PLAN_ASK_PERIOD_MIN_MS);
     assert_int_equal(p->clear_period_ms, PFL_PLAN_ASK_PERIOD_MIN_MS);
+    assert_int_equal(p->builtin.snapshot_period_ms, PFL_PLAN_SNAPSHOT_PERIOD_MIN_MS);
     assert_memory_equal(bytes.data + bytes.len - sizeof(shown), shown, sizeof(shown));
     pfl_session_plan_free(p);
     p = plan_of("buffers { size_kb: 64 }");
     assert_int_equal(p->flush_period_ms, 0);
     assert_int_equal(p->clear_period_ms, 0);
+    assert_int_equal(p->builtin.snapshot_period_ms, PFL_PLAN_SNAPSHOT_PERIOD_MS);
     pfl_session_plan_free(p);
 }
 
