@@ -15,6 +15,7 @@
 #include "consumer/collector/segment_merge.h"
 
 #include "base/mem.h"
+#include "consumer/collector/run_heap.h"
 #include "consumer/collector/segment_runs.h"
 #include "consumer/collector/segment_window.h"
 #include "proto/compressed.h"
@@ -59,11 +60,12 @@ struct pfl_segment_merge {
     struct pfl_buf decoded;
     struct run *runs; /* owned */
     size_t runs_len;
-    struct machine *machines; /* owned; as rows.hosts */
-    size_t *run_of;           /* owned; by place in the order of add; SIZE_MAX: not read */
-    struct run *first;        /* all wait for it; borrowed from runs; NULL: none */
-    size_t share_bytes;       /* that a run may read ahead: a power of two, as a buffer's room is */
-    size_t next_run;          /* whose want is looked at first, behind that of `first` */
+    struct pfl_run_heap order; /* of those that are not over, by at_unix_ns; by place in runs */
+    struct machine *machines;  /* owned; as rows.hosts */
+    size_t *run_of;            /* owned; by place in the order of add; SIZE_MAX: not read */
+    struct run *first;         /* all wait for it; borrowed from runs; NULL: none */
+    size_t share_bytes; /* that a run may read ahead: a power of two, as a buffer's room is */
+    size_t next_run;    /* whose want is looked at first, behind that of `first` */
 };
 
 int pfl_segment_merge_new(const struct pfl_segment_merge_conf *conf,
@@ -96,6 +98,7 @@ void pfl_segment_merge_free(struct pfl_segment_merge *self)
     for (size_t i = 0; i < self->runs_len; i++)
         pfl_buf_fini(&self->runs[i].bytes);
     pfl_mem_free(self->runs);
+    pfl_run_heap_fini(&self->order);
     pfl_mem_free(self->machines);
     pfl_mem_free(self->run_of);
     pfl_buf_fini(&self->decoded);
@@ -195,6 +198,7 @@ static int open_run(struct pfl_segment_merge *m, struct run *run)
             k->missing += m->rows.rows[i + 1].number - m->rows.rows[i].number - 1;
     }
     run->at_unix_ns = row->begin_unix_ns;
+    pfl_run_heap_add(&m->order, (size_t)(run - m->runs), run->at_unix_ns);
     return 0;
 }
 
@@ -259,7 +263,8 @@ static int make_lists(struct pfl_segment_merge *m)
     m->runs = pfl_mem_calloc(len, sizeof(*m->runs));
     m->machines = pfl_mem_calloc(m->rows.hosts_len, sizeof(*m->machines));
     m->run_of = pfl_mem_calloc(m->rows.added, sizeof(*m->run_of));
-    if (m->runs == NULL || m->machines == NULL || m->run_of == NULL)
+    if (m->runs == NULL || m->machines == NULL || m->run_of == NULL ||
+        pfl_run_heap_init(&m->order, len) != 0)
         return PFL_ENOMEM;
     for (size_t i = 0; i < m->rows.added; i++)
         m->run_of[i] = SIZE_MAX;
@@ -513,47 +518,34 @@ static int take_packet(struct pfl_segment_merge *m, struct run *run, struct pfl_
     return rc;
 }
 
-/* The run that goes next; `ret_until_ns`: where another one does. NULL: none is left. */
-static struct run *find_first(struct pfl_segment_merge *m, uint64_t *ret_until_ns)
+/* Merges the packets of the run that goes first, up to the time of the second. False: it has no
+ * whole packet, and is not over. */
+static bool merge_first(struct pfl_segment_merge *m, int *ret_rc)
 {
-    struct run *first = NULL;
+    struct run *run = &m->runs[pfl_run_heap_get_first(&m->order)];
+    uint64_t until_ns = pfl_run_heap_get_second_ns(&m->order);
+    struct pfl_span packet;
+    bool has_packet = find_next(m, run, &packet);
 
-    *ret_until_ns = UINT64_MAX;
-    for (size_t i = 0; i < m->runs_len; i++) {
-        struct run *run = &m->runs[i];
-
-        if (run->row == run->end)
-            continue;
-        if (first == NULL || run->at_unix_ns < first->at_unix_ns) {
-            *ret_until_ns = first != NULL ? first->at_unix_ns : UINT64_MAX;
-            first = run;
-        } else if (run->at_unix_ns < *ret_until_ns) {
-            *ret_until_ns = run->at_unix_ns;
-        }
+    while (*ret_rc == 0 && has_packet && run->at_unix_ns <= until_ns) {
+        *ret_rc = take_packet(m, run, packet);
+        has_packet = *ret_rc == 0 && find_next(m, run, &packet);
     }
-    return first;
+    if (run->row == run->end)
+        pfl_run_heap_remove_first(&m->order);
+    else
+        pfl_run_heap_move_first(&m->order, run->at_unix_ns);
+    m->first = !has_packet && run->row != run->end ? run : NULL;
+    return m->first == NULL;
 }
 
 static int pump(struct pfl_segment_merge *m)
 {
-    struct pfl_span packet;
-    uint64_t until_ns;
-    struct run *run;
     int rc = 0;
 
     m->first = NULL;
-    while (rc == 0 && (run = find_first(m, &until_ns)) != NULL) {
-        bool has_packet = find_next(m, run, &packet);
-
-        while (rc == 0 && has_packet && run->at_unix_ns <= until_ns) {
-            rc = take_packet(m, run, packet);
-            has_packet = rc == 0 && find_next(m, run, &packet);
-        }
-        if (!has_packet && run->row != run->end) {
-            m->first = run;
-            break;
-        }
-    }
+    while (rc == 0 && pfl_run_heap_get_first(&m->order) != SIZE_MAX && merge_first(m, &rc))
+        ;
     return rc;
 }
 
@@ -646,10 +638,7 @@ int pfl_segment_merge_fail(struct pfl_segment_merge *self, size_t segment)
 
 bool pfl_segment_merge_is_done(const struct pfl_segment_merge *self)
 {
-    for (size_t i = 0; i < self->runs_len; i++)
-        if (self->runs[i].row != self->runs[i].end)
-            return false;
-    return self->runs_len != 0;
+    return self->runs_len != 0 && self->order.len == 0;
 }
 
 /* ---- results ---- */
