@@ -17,7 +17,7 @@
 
 /* Connects, for a process that cannot make sockets later (a sandbox); a failure is logged. */
 void pfl_notify_open(void);
-/* "READY=1" and the like. */
+/* A state of sd_notify(3): READY=1, STOPPING=1, WATCHDOG=1, or what perfleet-keep's child sent. */
 void pfl_notify_send(const char *state);
 /* RELOADING=1 with the time that Type=notify-reload wants; READY=1 ends it. */
 void pfl_notify_send_reloading(void);

@@ -175,7 +175,8 @@ static int copy_bytes(int from, int to, uint64_t bytes)
     return error;
 }
 
-/* Pipes and the like cannot be synchronized: no failure. */
+/* Pipes, sockets and terminals cannot be synchronized (EINVAL), nor can what is on a file system
+ * that cannot be written (EROFS): no failure. */
 static int sync_file(int fd)
 {
     return fdatasync(fd) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;

@@ -171,6 +171,16 @@ void pfl_layout_add_head_cell(struct pfl_html *h, const char *text)
     pfl_html_close(h);
 }
 
+void pfl_layout_add_why(struct pfl_html *h, const char *host, const char *why)
+{
+    if (host[0] == '\0')
+        return;
+    pfl_html_open(h, "span");
+    pfl_html_attr(h, "class", "why");
+    pfl_html_textf(h, "%s: %s", host, why);
+    pfl_html_close(h);
+}
+
 void pfl_layout_add_key(struct pfl_html *h, const char *const *pairs)
 {
     pfl_html_open(h, "span");

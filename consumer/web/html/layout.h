@@ -52,6 +52,8 @@ void pfl_layout_add_column(struct pfl_html *h, const char *column);
 void pfl_layout_begin_cell(struct pfl_html *h, const char *label, bool is_number);
 /* The cell with the row's name. */
 void pfl_layout_add_head_cell(struct pfl_html *h, const char *text);
+/* Beside the text of a cell: the host and what it says; nothing if no host says anything. */
+void pfl_layout_add_why(struct pfl_html *h, const char *host, const char *why);
 /* The key of colours: pairs of a class and its meaning, which end with NULL. */
 void pfl_layout_add_key(struct pfl_html *h, const char *const *pairs);
 /* A page that says why there is none. */

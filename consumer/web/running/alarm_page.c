@@ -26,12 +26,7 @@ static void add_states(const struct pfl_alarm_row *row, struct pfl_html *h)
             pfl_html_textf(h, "%s%s %zu", comma, name, row->states[i]);
         comma = ", ";
     }
-    if (row->why_host[0] != '\0') {
-        pfl_html_open(h, "span");
-        pfl_html_attr(h, "class", "why");
-        pfl_html_textf(h, "%s: %s", row->why_host, row->why);
-        pfl_html_close(h);
-    }
+    pfl_layout_add_why(h, row->why_host, row->why);
     pfl_html_close(h);
 }
 

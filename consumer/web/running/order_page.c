@@ -119,12 +119,7 @@ static void add_state(const struct pfl_order_row *row, struct pfl_html *h)
         pfl_html_leaf_of(h, "span", "state bad", "refused");
     else
         pfl_html_text(h, row->running != 0 ? "running" : "waiting");
-    if (row->why_host[0] != '\0') {
-        pfl_html_open(h, "span");
-        pfl_html_attr(h, "class", "why");
-        pfl_html_textf(h, "%s: %s", row->why_host, row->why);
-        pfl_html_close(h);
-    }
+    pfl_layout_add_why(h, row->why_host, row->why);
     pfl_html_close(h);
 }
 

@@ -566,6 +566,18 @@ def buffers(build):
         return said + "; " + compare(world, quiet)
 
 
+def clone_again(ready, path, count, request, kept):
+    """Until one is refused; says how many were made, and keeps them."""
+    made = 0
+    for _ in range(count):
+        kept.append(Consumer(path))
+        answer = kept[-1].call("CloneSession", request)
+        if answer is None or not dict(fields(answer[1])).get(1):
+            break
+        made += 1
+    ready("%d" % made)
+
+
 def take_clones(ready, producer_path, path, count):
     raise_fds()
     source = Consumer(path)
@@ -574,15 +586,7 @@ def take_clones(ready, producer_path, path, count):
     if why:
         raise AssertionError(why)
     session = source.state()[-1][1][0]
-    kept, made = [], 0
-    for _ in range(count):
-        clone = Consumer(path)
-        answer = clone.call("CloneSession", field(1, session))
-        kept.append(clone)
-        if answer is None or not dict(fields(answer[1])).get(1):
-            break
-        made += 1
-    ready("%d" % made)
+    clone_again(ready, path, count, field(1, session), [])
 
 
 def clones(build):
@@ -595,19 +599,13 @@ def clones(build):
 
 def take_buffer_ids(ready, path, count):
     raise_fds()
-    kept, made = [Consumer(path), Consumer(path)], 0
+    kept = [Consumer(path), Consumer(path)]
     for consumer, buffers, name in zip(kept, (128, 126), ("many", "rest")):
         why = consumer.enable(b"".join(field(1, field(1, 4)) for _ in range(buffers))
                               + field(2, field(1, field(1, "none"))) + field(22, name))
         if why:
             raise AssertionError(why)
-    for _ in range(count):
-        kept.append(Consumer(path))
-        answer = kept[-1].call("CloneSession", field(4, "many"))
-        if answer is None or not dict(fields(answer[1])).get(1):
-            break
-        made += 1
-    ready("%d" % made)
+    clone_again(ready, path, count, field(4, "many"), kept)
 
 
 def clones_of_many_buffers(build):
