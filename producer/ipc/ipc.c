@@ -17,6 +17,9 @@
 /* The largest entry: see move_bytes and patch_bytes. */
 #define ENTRY_MAX 64u
 
+_Static_assert(PFL_IPC_COMMIT_MAX >= PFL_PAGE_MAX_BYTES + 2 * ENTRY_MAX,
+               "each move fits a message, whatever it carries");
+
 static const char service_name[] = "ProducerPort";
 
 static const char *const method_names[PFL_IPC_METHODS] = {

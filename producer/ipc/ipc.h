@@ -6,13 +6,15 @@
 #ifndef PFL_PRODUCER_IPC_H
 #define PFL_PRODUCER_IPC_H
 
+#include "abi/limits.h"
 #include "base/bytes.h"
 #include "base/err.h"
 #include "producer/shared_memory/arbiter.h"
 
-#define PFL_IPC_FRAME_MAX  131068u /* payload of a frame */
-#define PFL_IPC_COMMIT_MAX 65536u  /* bytes of one CommitData that we make */
-#define PFL_IPC_IDS_MAX    256u    /* instances named in one command */
+#define PFL_IPC_FRAME_MAX 131068u /* payload of a frame */
+#define PFL_IPC_IDS_MAX   256u    /* instances named in one command */
+/* Bytes of one CommitData that we make: the largest chunk there is, and what tells its place. */
+#define PFL_IPC_COMMIT_MAX (PFL_PAGE_MAX_BYTES + 256u)
 
 enum pfl_ipc_method {
     PFL_IPC_INITIALIZE_CONNECTION,

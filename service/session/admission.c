@@ -90,13 +90,15 @@ static struct pfl_session *find_other(const struct pfl_service *service,
     return NULL;
 }
 
+/* Other users' sessions may have the name: nobody takes it from them. */
 static int check_name(const struct pfl_service *service, const struct pfl_session_plan *plan,
-                      char *why)
+                      uint32_t who, char *why)
 {
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->sessions) {
-        if (session_at(it)->state != PFL_SESSION_CLONED && plan->session_name.len != 0 &&
+        if (session_at(it)->state != PFL_SESSION_CLONED && session_at(it)->who == who &&
+            plan->session_name.len != 0 &&
             pfl_span_eq(session_at(it)->plan->session_name, plan->session_name))
             return refuse(
                 why,
@@ -108,8 +110,9 @@ static int check_name(const struct pfl_service *service, const struct pfl_sessio
     return 0;
 }
 
-/* How many live sessions hold the semaphore; lowers `max_others` to the smallest they allow. */
-static uint64_t count_holders(const struct pfl_service *service, struct pfl_span name,
+/* How many live sessions of this user and of root hold the semaphore; lowers `max_others` to the
+ * smallest they allow. Those of other users hold nothing up. */
+static uint64_t count_holders(const struct pfl_service *service, struct pfl_span name, uint32_t who,
                               uint64_t *max_others)
 {
     struct pfl_list *it;
@@ -119,7 +122,8 @@ static uint64_t count_holders(const struct pfl_service *service, struct pfl_span
         const struct pfl_plan_index *index = &session_at(it)->plan->index;
 
         if (session_at(it)->state == PFL_SESSION_DISABLED ||
-            session_at(it)->state == PFL_SESSION_CLONED)
+            session_at(it)->state == PFL_SESSION_CLONED ||
+            (session_at(it)->who != who && session_at(it)->who != 0))
             continue;
         for (size_t i = 0; i < index->semaphores_len; i++) {
             const struct pfl_plan_semaphore *held = &index->semaphores[i];
@@ -134,12 +138,12 @@ static uint64_t count_holders(const struct pfl_service *service, struct pfl_span
 }
 
 static int check_semaphores(const struct pfl_service *service, const struct pfl_session_plan *plan,
-                            char *why)
+                            uint32_t who, char *why)
 {
     for (size_t i = 0; i < plan->index.semaphores_len; i++) {
         struct pfl_span name = plan->index.semaphores[i].name;
         uint64_t max_others = plan->index.semaphores[i].max_others;
-        uint64_t holders = count_holders(service, name, &max_others);
+        uint64_t holders = count_holders(service, name, who, &max_others);
 
         if (holders > max_others)
             return refuse(why,
@@ -264,9 +268,9 @@ int pfl_admission_check(struct pfl_service *service, const struct pfl_consumer *
     if (rc == 0)
         rc = check_exclusive(service, plan, ret_why);
     if (rc == 0 && has_others)
-        rc = check_name(service, plan, ret_why);
+        rc = check_name(service, plan, consumer->who, ret_why);
     if (rc == 0 && has_others)
-        rc = check_semaphores(service, plan, ret_why);
+        rc = check_semaphores(service, plan, consumer->who, ret_why);
     if (rc == 0 && has_others)
         rc = check_numbers(service, consumer, ret_why);
     if (rc == 0)

@@ -64,34 +64,45 @@ static void abort_clone(struct pfl_clone *clone, const char *why)
         fail(consumer, why);
 }
 
-static struct pfl_session *find_bugreport(const struct pfl_service *service)
+/* Of sessions that fit, the consumer's own go first: other users choose names and scores, too. */
+static bool is_better(const struct pfl_session *session, const struct pfl_session *best,
+                      uint32_t uid)
+{
+    if (best == NULL || (session->uid == uid) != (best->uid == uid))
+        return best == NULL || session->uid == uid;
+    return session->plan->bugreport_score > best->plan->bugreport_score;
+}
+
+static struct pfl_session *find_bugreport(const struct pfl_service *service, uint32_t uid)
 {
     struct pfl_session *best = NULL;
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->sessions) {
         struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
-        int32_t score = session->plan->bugreport_score;
 
-        if (score > 0 && session->state == PFL_SESSION_STARTED &&
-            (best == NULL || score > best->plan->bugreport_score))
+        if (session->plan->bugreport_score > 0 && session->state == PFL_SESSION_STARTED &&
+            is_better(session, best, uid))
             best = session;
     }
     return best;
 }
 
-static struct pfl_session *find_named(const struct pfl_service *service, struct pfl_span name)
+static struct pfl_session *find_named(const struct pfl_service *service, struct pfl_span name,
+                                      uint32_t uid)
 {
+    struct pfl_session *found = NULL;
     struct pfl_list *it;
 
     PFL_LIST_EACH (it, &service->sessions) {
         struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
 
         if (name.len != 0 && session->state != PFL_SESSION_CLONED &&
-            pfl_span_eq(session->plan->session_name, name))
-            return session;
+            pfl_span_eq(session->plan->session_name, name) &&
+            (found == NULL || (found->uid != uid && session->uid == uid)))
+            found = session;
     }
-    return NULL;
+    return found;
 }
 
 static struct pfl_session *find_whole(const struct pfl_service *service, uint64_t id)
@@ -101,14 +112,14 @@ static struct pfl_session *find_whole(const struct pfl_service *service, uint64_
     return session != NULL && !session->is_copied ? session : NULL;
 }
 
-static struct pfl_session *find_source(const struct pfl_service *service,
+static struct pfl_session *find_source(const struct pfl_service *service, uint32_t uid,
                                        const struct pfl_clone_request *request)
 {
     if (request->session_id == PFL_CLONE_BUGREPORT)
-        return find_bugreport(service);
+        return find_bugreport(service, uid);
     if (request->session_id != 0)
         return find_whole(service, request->session_id);
-    return find_named(service, request->session_name);
+    return find_named(service, request->session_name, uid);
 }
 
 /* What the session's buffer counted until now is not counted there any more. */
@@ -249,7 +260,7 @@ static bool can_copy_file(const struct pfl_service *service, const struct pfl_co
 void pfl_clone_start(struct pfl_service *service, struct pfl_consumer *consumer,
                      const struct pfl_clone_request *request)
 {
-    struct pfl_session *session = find_source(service, request);
+    struct pfl_session *session = find_source(service, consumer->uid, request);
     bool for_bugreport = request->for_bugreport || request->session_id == PFL_CLONE_BUGREPORT;
     struct pfl_clone *clone;
     const char *why;

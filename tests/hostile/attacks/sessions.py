@@ -20,7 +20,7 @@ from smb_producer import SmbProducer, fragments
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
            "output_path_index", "output_path_swapped",
            "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "many_instances", "costly_filters",
-           "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "filters_of_clones",
+           "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "filters_of_clones", "taken_names",
            "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
 
@@ -81,6 +81,54 @@ def play_config(build, more):
             raise Failed("the config was %s; root's session: %s" % (said, consumer.said or "runs"))
         if Producer(world.producer, "late", []).is_refused:
             raise Failed("other users' producers are locked out")
+
+
+def recorder(source, score=0):
+    """The config of a flight recorder that all call the same, and of which there may be one."""
+    return (field(1, field(1, 64)) + field(2, field(1, field(1, source))) + field(22, "flight")
+            + (field(30, score) if score else b"") + field(39, field(1, "one") + field(2, 0)))
+
+
+def keep_recorder(ready, path, source, score):
+    consumer = Consumer(path)
+    why = consumer.enable(recorder(source, score))
+    globals()["kept"] = consumer
+    ready(why or "taken")
+
+
+def clone_own(path, source, selector):
+    consumer = Consumer(path)
+    consumer.call("CloneSession", selector)
+    if not any(source.encode() in packet for packet in consumer.packets()):
+        raise Failed("a clone by %s has not the session of %s" % ("name" if selector == NAMED else "score", source))
+
+
+NAMED, BUGREPORT = field(4, "flight"), field(1, 2 ** 64 - 1)
+
+
+def use_recorder(ready, path, source):
+    keep_recorder(lambda said: said == "taken" or ready(said), path, source, 10)
+    try:
+        for selector in NAMED, BUGREPORT:
+            clone_own(path, source, selector)
+    except Failed as why:
+        ready(str(why))
+    ready("taken")
+
+
+def taken_names(build):
+    """a member's name, semaphore and bugreport_score take no session, and no clone of their own, from root and others"""
+    with World(build) as world:
+        said = world.attack("member", keep_recorder, world.consumer, "com.example.member", 2 ** 31 - 1).wait_ready()
+        said = said if said != "taken" else world.attack("neighbour", use_recorder, world.consumer, "com.example.neighbour").wait_ready()
+        if said != "taken":
+            raise Failed("another user's session: " + said)
+        root = Consumer(world.consumer)
+        why = root.enable(recorder("com.example.root", 10))
+        if why:
+            raise Failed("root's session: " + str(why))
+        for selector in NAMED, BUGREPORT:
+            clone_own(world.consumer, "com.example.root", selector)
 
 
 def exclusive_session(build):

@@ -228,6 +228,28 @@ static void a_big_batch_becomes_several_messages_in_order(void **state)
     assert_true(messages > 3);
 }
 
+/* Without shared memory: the page of 64 KiB that a service may ask for, with one chunk. */
+static void the_largest_chunk_fits_a_message(void **state)
+{
+    static _Alignas(4096) uint8_t page[PFL_PAGE_MAX_BYTES];
+    static uint8_t args[PFL_IPC_COMMIT_MAX];
+    struct pfl_smb smb = {.base = page, .page_bytes = sizeof(page), .pages = 1};
+    struct pfl_arbiter_move move = {.buffer = 65535};
+    struct pfl_arbiter_batch batch = {.flush_id = UINT64_MAX};
+    struct pfl_ipc_commit_pos pos = {.emulated = &smb};
+    struct pfl_writer w = pfl_writer_of(args, sizeof(args));
+
+    (void)state;
+    batch.moves.items = &move;
+    batch.moves.len = 1;
+    atomic_store(&pfl_smb_page(&smb, 0)->bitmap,
+                 (uint32_t)PFL_PAGE_DIV1 << PFL_PAGE_LAYOUT_SHIFT | PFL_CHUNK_COMPLETE);
+    assert_false(pfl_ipc_encode_commit(&w, &batch, &pos));
+    assert_false(w.failed);
+    assert_int_equal(pos.moves, 1);
+    assert_true(sizeof(args) - w.left > sizeof(page) - 64);
+}
+
 static void a_method_without_a_number_is_one_the_service_has_not(void **state)
 {
     static const uint8_t body[] = "\x08\x01\x10\x05\x1a\x0c\x12\x0a"
@@ -252,6 +274,7 @@ int main(void)
         cmocka_unit_test(random_bytes_never_do_harm),
         cmocka_unit_test(a_commit_is_the_bytes_of_the_reference),
         cmocka_unit_test(a_big_batch_becomes_several_messages_in_order),
+        cmocka_unit_test(the_largest_chunk_fits_a_message),
         cmocka_unit_test(a_method_without_a_number_is_one_the_service_has_not),
     };
 
