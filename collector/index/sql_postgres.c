@@ -8,39 +8,47 @@
  * again. A server that does not answer is given up by the connection's timeouts: 5 s to connect,
  * 15 s without an acknowledgement of sent bytes, 30 s for a statement. Conninfo overrides them. One
  * whose machine acknowledges, but which does not answer, is given up after ANSWER_MS: nothing here
- * blocks in libpq, but in poll. PQcancel is not used: it waits for that server, too. A server that
- * sends without end is given up: over TCP, after SQL_ANSWER_BYTES; after SQL_NOTICES_MAX notices,
- * whose text nobody sees. So is one that answers by COPY, notifies, or sends SQL_UNASKED_BYTES that
- * are no rows: libpq keeps notifications and parameters until the connection ends. After half of
- * that a connection is made again before the next transaction, since other messages count as well.
+ * blocks in libpq, but in poll. PQcancel is not used: it waits for that server, too. Of several
+ * hosts one that is silent at the connect is tried last from then on. A server that sends without
+ * end is given up: after SQL_ANSWER_BYTES; after SQL_NOTICES_MAX notices, whose text nobody sees.
+ * So is one that answers by COPY, notifies, or sends SQL_UNASKED_BYTES that are no rows, also
+ * before it lets in: libpq keeps notifications and parameters until the connection ends. After half
+ * of that a connection is made again before the next transaction, since other messages count, too.
  *
  * Owns the connection. Rows of a result are in memory while it is read: statements have limits.
  */
 #include <errno.h>
 #include <libpq-fe.h>
+#include <limits.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "collector/index/postgres_hosts.h"
 #include "collector/index/sql.h"
 
 #define OID_BYTEA    17u
 #define OID_INT8     20u
 #define OID_TEXT     25u
 #define SQLSTATE_MAX 6u
+#define PEER_BYTES   512u
 
 #define ANSWER_MS         35000u /* longer than a statement may take */
+#define CONNECT_MIN_MS    2000u  /* as in libpq */
 #define CANCELLED_MS      5000u  /* the same, once it was cancelled */
 #define ROW_BYTES         7u     /* of a DataRow without its cells */
 #define CELL_BYTES        4u     /* of a cell's length */
 #define POLL_MS           200
 #define SQL_ANSWER_BYTES  (256u << 20)
-#define SQL_UNASKED_BYTES (8u << 20) /* of a connection, over TCP */
+#define SQL_UNASKED_BYTES (8u << 20) /* of a connection */
+#define READ_BYTES        8192u      /* libpq has room for as many when it reads */
 #define SQL_NOTICES_MAX   256u       /* of a statement, or of a connection that begins */
 #define NS_PER_MS         UINT64_C(1000000)
 
@@ -55,9 +63,13 @@ enum fault {
 struct postgres_sql {
     struct pfl_sql base;
     PGconn *conn; /* owned */
+    char *where;  /* owned */
+    struct pfl_postgres_hosts hosts;
     bool is_prepared[PFL_STATEMENTS];
     unsigned answer_ms;
+    unsigned connect_ms; /* of one host */
     unsigned notices;
+    uint64_t seen_bytes;  /* at least, that the connection received */
     uint64_t asked_bytes; /* rows that the connection received */
     bool is_in_transaction;
     enum fault fault; /* until it is connected again */
@@ -158,15 +170,49 @@ static void wait_for_server(const struct postgres_sql *self, uint64_t begun_ms, 
         events = poll(&fd, 1, POLL_MS);
 }
 
-/* Of this connection; 0 if it is none over TCP. */
+static uint64_t count_readable(int fd)
+{
+    int bytes = 0;
+
+    return fd >= 0 && ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/*
+ * libpq has read, and before that so many bytes were readable: it took as many as these are fewer,
+ * and as it has room for at least, however fast others follow.
+ */
+static void note_read(struct postgres_sql *self, int fd, uint64_t readable)
+{
+    uint64_t least = readable < READ_BYTES ? readable : READ_BYTES;
+    uint64_t left;
+
+    if (fd != PQsocket(self->conn)) {
+        self->seen_bytes = 0;
+        return;
+    }
+    left = count_readable(fd);
+    self->seen_bytes += readable > left + least ? readable - left : least;
+}
+
+/* Of this connection. Only TCP knows all. */
 static uint64_t count_received(const struct postgres_sql *self)
 {
     struct tcp_info info = {.tcpi_state = 0};
     socklen_t len = sizeof(info);
+    int rc = getsockopt(PQsocket(self->conn), IPPROTO_TCP, TCP_INFO, &info, &len);
 
-    return getsockopt(PQsocket(self->conn), IPPROTO_TCP, TCP_INFO, &info, &len) == 0
-               ? info.tcpi_bytes_received
-               : 0;
+    return rc == 0 && info.tcpi_bytes_received > self->seen_bytes ? info.tcpi_bytes_received
+                                                                  : self->seen_bytes;
+}
+
+static bool consume(struct postgres_sql *self)
+{
+    int fd = PQsocket(self->conn);
+    uint64_t readable = count_readable(fd);
+    bool is_lost = PQconsumeInput(self->conn) == 0;
+
+    note_read(self, fd, readable);
+    return !is_lost;
 }
 
 /* As it crossed the connection. */
@@ -228,7 +274,7 @@ static void receive(struct postgres_sql *self, uint64_t begun_ms, uint64_t begun
     self->fault = find_fault(self, begun_ms, begun_bytes);
     while (self->fault == FAULT_NONE && (unsent > 0 || (unsent == 0 && PQisBusy(self->conn)))) {
         wait_for_server(self, begun_ms, unsent > 0);
-        if (PQconsumeInput(self->conn) == 0)
+        if (!consume(self))
             return;
         unsent = PQflush(self->conn);
         self->fault = find_fault(self, begun_ms, begun_bytes);
@@ -276,6 +322,120 @@ static PGresult *answer(struct postgres_sql *self, int is_sent)
     return NULL;
 }
 
+/* ---- connecting ---- */
+
+static PGconn *start(struct postgres_sql *self)
+{
+    static const char *const names[] = {"connect_timeout",
+                                        "tcp_user_timeout",
+                                        "application_name",
+                                        "client_encoding",
+                                        "options",
+                                        "dbname",
+                                        "host",
+                                        "hostaddr",
+                                        "port",
+                                        NULL};
+    const char *const values[] = {"5",
+                                  "15000",
+                                  "perfleet-collector",
+                                  "UTF8",
+                                  "-c statement_timeout=30000",
+                                  self->where,
+                                  self->hosts.lists[0],
+                                  self->hosts.lists[1],
+                                  self->hosts.lists[2],
+                                  NULL};
+    PGconn *conn = PQconnectStartParams(names, values, 1);
+
+    /* It is begun again at once: only so notices have a processor before the first one comes. */
+    (void)PQsetNoticeProcessor(conn, count_notice, self);
+    return conn;
+}
+
+/* The host, or one of its addresses, that is tried now. */
+static void describe_peer(const struct postgres_sql *self, char peer[PEER_BYTES])
+{
+    const char *host = PQhost(self->conn);
+    const char *address = PQhostaddr(self->conn);
+    const char *port = PQport(self->conn);
+
+    (void)snprintf(peer, PEER_BYTES, "%s %s %s", host != NULL ? host : "",
+                   address != NULL ? address : "", port != NULL ? port : "");
+}
+
+static void wait_for_peer(const struct postgres_sql *self, PostgresPollingStatusType state,
+                          uint64_t begun_ms)
+{
+    struct pollfd fd = {.fd = PQsocket(self->conn),
+                        .events = state == PGRES_POLLING_WRITING ? POLLOUT : POLLIN};
+    int events = 0;
+
+    while ((events == 0 || (events < 0 && errno == EINTR)) &&
+           now_ms() - begun_ms < self->connect_ms)
+        events = poll(&fd, 1, POLL_MS);
+}
+
+static PostgresPollingStatusType step(struct postgres_sql *self)
+{
+    int fd = PQsocket(self->conn);
+    uint64_t readable = count_readable(fd);
+    PostgresPollingStatusType state = PQresetPoll(self->conn);
+
+    note_read(self, fd, readable);
+    if (count_received(self) > SQL_UNASKED_BYTES || self->notices >= SQL_NOTICES_MAX)
+        self->fault = FAULT_UNASKED;
+    return state;
+}
+
+/* Sets the fault of a server that floods, or is silent. libpq tries a host's next address, and the
+ * next host, when a connection fails before it is made. */
+static void log_in(struct postgres_sql *self)
+{
+    PostgresPollingStatusType state = PGRES_POLLING_WRITING;
+    uint64_t begun_ms = now_ms();
+    char peer[PEER_BYTES];
+    char next[PEER_BYTES];
+
+    self->notices = 0;
+    self->seen_bytes = self->asked_bytes = 0;
+    self->fault = FAULT_NONE;
+    if (PQresetStart(self->conn) == 0)
+        return;
+    describe_peer(self, peer);
+    while (state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED &&
+           self->fault != FAULT_UNASKED) {
+        wait_for_peer(self, state, begun_ms);
+        if (now_ms() - begun_ms >= self->connect_ms) {
+            if (self->fault == FAULT_SILENT)
+                break;
+            self->fault = FAULT_SILENT;
+            (void)shutdown(PQsocket(self->conn), SHUT_RDWR);
+        }
+        state = step(self);
+        describe_peer(self, next);
+        if (strcmp(peer, next) != 0 && self->fault != FAULT_UNASKED) {
+            memcpy(peer, next, sizeof(peer));
+            begun_ms = now_ms();
+            self->fault = FAULT_NONE;
+        }
+    }
+    if (self->fault == FAULT_UNASKED)
+        give_up(self);
+}
+
+static bool connect_first(struct postgres_sql *self)
+{
+    log_in(self);
+    for (size_t i = 1; i < self->hosts.len && self->fault == FAULT_SILENT; i++) {
+        PQfinish(self->conn);
+        pfl_postgres_hosts_rotate(&self->hosts);
+        self->conn = start(self);
+        log_in(self);
+    }
+    return is_connected(self) && PQsetnonblocking(self->conn, 1) == 0;
+}
+
 /* Before a transaction, or a statement outside of one: a connection that was lost is made again. */
 static int connect_again(struct postgres_sql *self)
 {
@@ -288,13 +448,9 @@ static int connect_again(struct postgres_sql *self)
         return PFL_EAGAIN;
     }
     memset(self->is_prepared, 0, sizeof(self->is_prepared));
-    self->notices = 0;
-    self->fault = FAULT_NONE;
-    self->asked_bytes = 0;
-    PQreset(self->conn);
-    if (PQstatus(self->conn) == CONNECTION_OK && PQsetnonblocking(self->conn, 1) == 0)
+    if (connect_first(self))
         return 0;
-    note(self, PQerrorMessage(self->conn));
+    (void)fail(self, NULL);
     return PFL_EAGAIN;
 }
 
@@ -435,8 +591,12 @@ static void cancel(struct pfl_sql *base)
 
 static void close_sql(struct pfl_sql *base)
 {
-    PQfinish(of(base)->conn);
-    pfl_mem_free(base);
+    struct postgres_sql *self = of(base);
+
+    PQfinish(self->conn);
+    pfl_postgres_hosts_fini(&self->hosts);
+    pfl_mem_free(self->where);
+    pfl_mem_free(self);
 }
 
 static const struct pfl_sql_engine engine = {
@@ -501,18 +661,40 @@ void pfl_sql_postgres_list_files(const char *where, void (*on_file)(void *user, 
     PQconninfoFree(options);
 }
 
+/* 0 and less are for ever in libpq; here as long as an answer may take. */
+static unsigned get_connect_ms(const struct postgres_sql *self)
+{
+    PQconninfoOption *options = PQconninfo(self->conn);
+    const char *text = find_option(options, "connect_timeout");
+    long seconds = text != NULL ? strtol(text, NULL, 10) : 0;
+    unsigned ms = self->answer_ms;
+
+    if (seconds > 0 && seconds < (long)(UINT_MAX / 1000))
+        ms = (unsigned)seconds * 1000;
+    PQconninfoFree(options);
+    return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : ms;
+}
+
+static int open_first(struct postgres_sql *self)
+{
+    int rc;
+
+    self->conn = start(self);
+    rc = self->conn != NULL ? pfl_postgres_hosts_read(&self->hosts, self->conn) : PFL_ENOMEM;
+    if (rc != 0) {
+        note(self, "out of memory");
+        return rc;
+    }
+    self->connect_ms = get_connect_ms(self);
+    if (connect_first(self))
+        return 0;
+    (void)fail(self, NULL);
+    return PFL_EAGAIN;
+}
+
 int pfl_sql_postgres_open(const char *where, unsigned answer_ms, char *ret_why,
                           struct pfl_sql **ret_sql)
 {
-    static const char *const names[] = {"connect_timeout",
-                                        "tcp_user_timeout",
-                                        "application_name",
-                                        "client_encoding",
-                                        "options",
-                                        "dbname",
-                                        NULL};
-    const char *const values[] = {
-        "5", "15000", "perfleet-collector", "UTF8", "-c statement_timeout=30000", where, NULL};
     struct postgres_sql *self = pfl_mem_zalloc(sizeof(*self));
     int rc;
 
@@ -520,14 +702,10 @@ int pfl_sql_postgres_open(const char *where, unsigned answer_ms, char *ret_why,
         return PFL_ENOMEM;
     self->base.engine = &engine;
     self->answer_ms = answer_ms != 0 ? answer_ms : ANSWER_MS;
-    /* Begun, and at once again: only so notices have a processor before the first one comes. */
-    self->conn = PQconnectStartParams(names, values, 1);
-    (void)PQsetNoticeProcessor(self->conn, count_notice, self);
-    PQreset(self->conn);
-    if (PQstatus(self->conn) != CONNECTION_OK || PQsetnonblocking(self->conn, 1) != 0) {
-        note(self, self->conn != NULL ? PQerrorMessage(self->conn) : "out of memory");
+    self->where = pfl_mem_strdup(where);
+    rc = self->where != NULL ? open_first(self) : PFL_ENOMEM;
+    if (rc != 0) {
         (void)snprintf(ret_why, PFL_SQL_WHY_BYTES, "%s", self->base.why);
-        rc = self->conn != NULL ? PFL_EAGAIN : PFL_ENOMEM;
         close_sql(&self->base);
         return rc;
     }

@@ -2,6 +2,7 @@
 /* Played servers that let clients in, and then do not answer, do not read, or answer as none does.
  */
 #include <arpa/inet.h>
+#include <limits.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -12,10 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,9 +37,12 @@
 static pid_t server = -1;
 static int request_pipe = -1; /* a byte comes when the server got a request */
 static char conninfo[128];
+static bool is_local; /* over a UNIX socket, in a folder of its own */
+static char folder[] = "/tmp/perfleet-silent-XXXXXX";
 static enum {
     SENDS_NOTHING,
     SENDS_NOTICES,
+    SENDS_PARAMETERS_FIRST, /* it does not let in before them */
     SENDS_ROWS,
     SENDS_RESULTS,
     SENDS_COPY,
@@ -123,13 +129,16 @@ static void let_in(int fd, int heard_by, bool is_reading)
     static const char notice[] = {'N', 0,   0, 0,   20,  'S', 'W', 0, 'V', 'W', 0,
                                   'C', '0', 0, 'M', 'l', 'o', 'g', 0, 0,   0};
     char bytes[65536];
+    bool is_kept_out = sends == SENDS_NOTICES || sends == SENDS_PARAMETERS_FIRST;
 
     if (recv(fd, bytes, sizeof(bytes), 0) <= 0 ||
-        send(fd, welcome, sends == SENDS_NOTICES ? 9 : sizeof(welcome), 0) < 0)
+        send(fd, welcome, is_kept_out ? 9 : sizeof(welcome), 0) < 0)
         return;
+    if (sends == SENDS_PARAMETERS_FIRST)
+        send_parameters(fd);
     if (sends == SENDS_NOTICES)
         send_on(fd, notice, sizeof(notice));
-    while (sends > SENDS_NOTICES && recv(fd, bytes, sizeof(bytes), 0) > 0)
+    while (sends > SENDS_PARAMETERS_FIRST && recv(fd, bytes, sizeof(bytes), 0) > 0)
         send_answer(fd);
     while (is_reading && recv(fd, bytes, sizeof(bytes), 0) > 0)
         (void)!write(heard_by, "q", 1);
@@ -149,20 +158,46 @@ static void serve(int listener, int heard_by, bool is_reading)
     }
 }
 
-static void play(bool is_reading)
+/* Tells where it listens. */
+static int listen_at_loopback(unsigned *ret_port)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof(addr);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+    *ret_port = ntohs(addr.sin_port);
+    return listener;
+}
+
+static int listen_in_folder(unsigned *ret_port)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    *ret_port = 5432;
+    memcpy(folder + sizeof(folder) - 7, "XXXXXX", 6);
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/.s.PGSQL.5432", folder);
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    return listener;
+}
+
+static void play(bool is_reading)
+{
+    unsigned port;
+    int listener = is_local ? listen_in_folder(&port) : listen_at_loopback(&port);
     int ends[2];
 
     connections =
         mmap(NULL, sizeof(*connections), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(listener >= 0 && connections != MAP_FAILED);
+    assert_true(connections != MAP_FAILED);
     assert_int_equal(pipe(ends), 0);
-    assert_int_equal(bind(listener, (struct sockaddr *)&addr, sizeof(addr)), 0);
-    assert_int_equal(listen(listener, 8), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
     server = fork();
     if (server == 0)
         serve(listener, ends[1], is_reading);
@@ -171,8 +206,8 @@ static void play(bool is_reading)
     request_pipe = ends[0];
     sends = SENDS_NOTHING; /* of the next one */
     (void)snprintf(conninfo, sizeof(conninfo),
-                   "host=127.0.0.1 port=%u user=a dbname=a sslmode=disable gssencmode=disable",
-                   ntohs(addr.sin_port));
+                   "host=%s port=%u user=a dbname=a sslmode=disable gssencmode=disable",
+                   is_local ? folder : "127.0.0.1", port);
     (void)alarm(WATCHDOG_S);
 }
 
@@ -184,6 +219,14 @@ static int end(void **state)
     (void)waitpid(server, NULL, 0);
     (void)close(request_pipe);
     (void)munmap(connections, sizeof(*connections));
+    if (is_local) {
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "%s/.s.PGSQL.5432", folder);
+        (void)unlink(path);
+        (void)rmdir(folder);
+    }
+    is_local = false;
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -343,20 +386,77 @@ static void a_server_that_notifies_is_given_up(void **state)
     sql->engine->close(sql);
 }
 
-static void a_server_that_sends_parameters_without_end_is_given_up(void **state)
+static void expect_parameters_are_refused(void)
 {
     struct pfl_sql *sql;
 
-    (void)state;
     sends = SENDS_PARAMETERS;
     parameters = 2304; /* 9 MiB */
     play(true);
-    if (!is_received_counted())
-        skip();
     sql = open_sql(LONG_MS);
     assert_int_equal(sql->engine->script(sql, "ROLLBACK"), PFL_EAGAIN);
     assert_non_null(strstr(sql->why, "the server answers with what was not asked for"));
     sql->engine->close(sql);
+}
+
+static void a_server_that_sends_parameters_without_end_is_given_up(void **state)
+{
+    (void)state;
+    if (!is_received_counted())
+        skip();
+    expect_parameters_are_refused();
+}
+
+static void one_at_a_unix_socket_that_does_is_given_up(void **state)
+{
+    (void)state;
+    is_local = true;
+    expect_parameters_are_refused();
+}
+
+static void one_that_does_before_it_lets_in_is_given_up(void **state)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        char why[PFL_SQL_WHY_BYTES];
+        struct pfl_sql *sql;
+
+        is_local = i == 0;
+        sends = SENDS_PARAMETERS_FIRST;
+        parameters = UINT_MAX;
+        play(true);
+        assert_int_equal(pfl_sql_postgres_open(conninfo, LONG_MS, why, &sql), PFL_EAGAIN);
+        assert_non_null(strstr(why, "the server answers with what was not asked for"));
+        if (i == 0)
+            (void)end(state);
+    }
+}
+
+/* It accepts connections and says nothing; the next one is tried, and from then on first. */
+static void a_silent_host_leaves_the_connection_to_the_next_one(void **state)
+{
+    char hosts[160];
+    struct pfl_sql *sql;
+    unsigned silent_port;
+    unsigned port;
+    int silent = listen_at_loopback(&silent_port);
+    char why[PFL_SQL_WHY_BYTES];
+
+    (void)state;
+    play(true);
+    assert_int_equal(sscanf(strstr(conninfo, "port="), "port=%u", &port), 1);
+    (void)snprintf(hosts, sizeof(hosts),
+                   "host=127.0.0.1,localhost hostaddr=127.0.0.1,127.0.0.1 port=%u,%u user=a "
+                   "dbname=a sslmode=disable gssencmode=disable connect_timeout=2",
+                   silent_port, port);
+    assert_int_equal(pfl_sql_postgres_open(hosts, LONG_MS, why, &sql), 0);
+    assert_int_equal(*connections, 2); /* one is only begun */
+    sql->engine->close(sql);
+    (void)snprintf(hosts, sizeof(hosts),
+                   "host=127.0.0.1 port=%u user=a dbname=a connect_timeout=2 sslmode=disable",
+                   silent_port);
+    assert_int_equal(pfl_sql_postgres_open(hosts, LONG_MS, why, &sql), PFL_EAGAIN);
+    assert_non_null(strstr(why, "the server does not answer"));
+    (void)close(silent);
 }
 
 /* 16 statements, each with 1 MiB: no more than 5 on a connection. */
@@ -405,6 +505,9 @@ int main(void)
         TEST(a_server_that_answers_by_copy_is_given_up),
         TEST(a_server_that_notifies_is_given_up),
         TEST(a_server_that_sends_parameters_without_end_is_given_up),
+        TEST(one_at_a_unix_socket_that_does_is_given_up),
+        TEST(one_that_does_before_it_lets_in_is_given_up),
+        TEST(a_silent_host_leaves_the_connection_to_the_next_one),
         TEST(a_connection_that_received_much_is_made_again),
         TEST(what_is_cancelled_waits_no_longer_and_connects_no_more),
     };
