@@ -4,15 +4,16 @@
  *
  * Happy path: a connection is admitted and added; when its settings came, an agent takes the place
  * of an older connection of its host; when it is gone, its host has left, and stays in the
- * inventory. Failures: an operator with too many connections, an inventory that has no room.
- * Ownership: the inventory; peers are the shell's. Limits: max_per_operator,
- * PFL_PEER_TABLE_OF_HOST, host_inventory.h's.
+ * inventory. Connections of a name are found by its hash, however many others there are. Failures:
+ * an operator with too many connections, an inventory that has no room. Ownership: the inventory;
+ * peers are the shell's. Limits: max_per_operator, PFL_PEER_TABLE_OF_HOST, host_inventory.h's.
  */
 #include "relay/hub/peer_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "perfleet/policy.fields.h"
 #include "proto/h2/h2.h"
 #include "relay/hub/audit_context.h"
@@ -20,9 +21,9 @@
 _Static_assert(PFL_POLICY_NAME_BYTES == PFL_IDENTITY_NAME_BYTES,
                "a pattern of the policy is as long as a name may be");
 
-static struct pfl_hub_peer *peer_of(struct pfl_list *node)
+static struct pfl_hub_peer *peer_of(struct pfl_list *of_name)
 {
-    return PFL_CONTAINER_OF(node, struct pfl_hub_peer, node);
+    return PFL_CONTAINER_OF(of_name, struct pfl_hub_peer, of_name);
 }
 
 void pfl_peer_table_init(struct pfl_peer_table *self, const struct pfl_peer_table_conf *conf)
@@ -34,6 +35,8 @@ void pfl_peer_table_init(struct pfl_peer_table *self, const struct pfl_peer_tabl
     (void)snprintf(self->relay, sizeof(self->relay), "%s", conf->relay);
     (void)snprintf(self->boot_id, sizeof(self->boot_id), "%s", conf->boot_id);
     pfl_list_init(&self->peers);
+    for (size_t i = 0; i < PFL_PEER_TABLE_BUCKETS; i++)
+        pfl_list_init(&self->buckets[i]);
     pfl_list_init(&self->collectors);
     pfl_host_inventory_init(&self->inventory);
 }
@@ -63,12 +66,18 @@ static bool counts(const struct pfl_hub_peer *p)
     return p->host != NULL || p->of_collectors.next != NULL;
 }
 
-static unsigned count_of(const struct pfl_peer_table *self, const struct pfl_identity *identity)
+/* Those of that name are in it, oldest first, and few others. */
+static struct pfl_list *bucket_of(struct pfl_peer_table *self, const char *name)
+{
+    return &self->buckets[pfl_hash_str(name) % PFL_PEER_TABLE_BUCKETS];
+}
+
+static unsigned count_of(struct pfl_peer_table *self, const struct pfl_identity *identity)
 {
     struct pfl_list *it;
     unsigned count = 0;
 
-    PFL_LIST_EACH (it, &self->peers)
+    PFL_LIST_EACH (it, bucket_of(self, identity->name))
         count += is_same(peer_of(it), identity, false);
     return count;
 }
@@ -82,7 +91,7 @@ static struct pfl_hub_peer *oust(struct pfl_peer_table *self, const struct pfl_i
     struct pfl_list *it;
     unsigned count = 0;
 
-    PFL_LIST_EACH (it, &self->peers) {
+    PFL_LIST_EACH (it, bucket_of(self, identity->name)) {
         struct pfl_hub_peer *p = peer_of(it);
 
         if (p->is_evicted || !is_same(p, identity, is_collector))
@@ -137,6 +146,7 @@ void pfl_peer_table_add(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
     peer->table = self;
     pfl_list_init(&peer->throttled);
     pfl_list_append(&self->peers, &peer->node);
+    pfl_list_append(bucket_of(self, peer->identity.name), &peer->of_name);
 }
 
 /* ---- agents are connections of hosts, and collectors have one that counts ---- */
@@ -184,7 +194,7 @@ static void succeed_collector(struct pfl_peer_table *self, const struct pfl_hub_
     struct pfl_hub_peer *next = NULL;
     struct pfl_list *it;
 
-    PFL_LIST_EACH (it, &self->peers) {
+    PFL_LIST_EACH (it, bucket_of(self, gone->identity.name)) {
         struct pfl_hub_peer *p = peer_of(it);
 
         if (p != gone && !p->is_evicted && p->state == PFL_HUB_PEER_READY &&
@@ -226,6 +236,7 @@ void pfl_peer_table_remove(struct pfl_peer_table *self, struct pfl_hub_peer *pee
 {
     (void)self;
     pfl_list_remove(&peer->node);
+    pfl_list_remove(&peer->of_name);
 }
 
 /* On which requests may be made. `p` may be NULL. */

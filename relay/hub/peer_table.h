@@ -22,6 +22,8 @@
 #define PFL_PEER_TABLE_OF_HOST 4u
 /* Collectors that are connected at a time. */
 #define PFL_PEER_TABLE_COLLECTORS 64u
+/* Lists of connections, by a hash of the name in their certificate. */
+#define PFL_PEER_TABLE_BUCKETS 4096u
 
 enum pfl_hub_peer_state {
     PFL_HUB_PEER_CONNECTED,  /* waits for the peer's HTTP/2 settings */
@@ -33,6 +35,7 @@ struct pfl_agent_events;
 
 struct pfl_hub_peer {
     struct pfl_list node;
+    struct pfl_list of_name;      /* in its bucket of the table, in the order of add */
     struct pfl_peer_table *table; /* borrowed: outlives us */
     struct pfl_identity identity;
     char address[80];
@@ -51,10 +54,11 @@ struct pfl_hub_peer {
 };
 
 struct pfl_peer_table {
-    const struct pfl_hub_shell *shell; /* borrowed */
-    const struct pfl_policy *policy;   /* borrowed; NULL allows all */
-    struct pfl_list peers;             /* borrowed from the shell */
-    struct pfl_list collectors;        /* of these, one for each collector */
+    const struct pfl_hub_shell *shell;               /* borrowed */
+    const struct pfl_policy *policy;                 /* borrowed; NULL allows all */
+    struct pfl_list peers;                           /* borrowed from the shell */
+    struct pfl_list buckets[PFL_PEER_TABLE_BUCKETS]; /* the same */
+    struct pfl_list collectors;                      /* of these, one for each collector */
     unsigned collectors_len;
     struct pfl_host_inventory inventory;
     unsigned max_per_operator;
