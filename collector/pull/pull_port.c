@@ -523,12 +523,17 @@ static void finish(struct slot *s)
 static void log_left(struct slot *s)
 {
     struct pfl_visit_left_segment left;
+    char where[200] = "";
 
     pfl_visit_take_left(s->visit, &left);
-    if (left.why != NULL)
-        pfl_log_warn("segment-left-at-host", "host=%s reason=%s order=%s run=%s number=%" PRIu32,
-                     pfl_queued_host_get_name(s->host), left.why, pfl_log_quote_str(left.order),
-                     pfl_log_quote_str(left.incarnation), left.number);
+    if (left.why == NULL)
+        return;
+    if (left.fault.what != NULL)
+        (void)snprintf(where, sizeof(where), " what=\"%s\" field=%s index=%zu value=%" PRIu64,
+                       left.fault.what, left.fault.field, left.fault.index, left.fault.value);
+    pfl_log_warn("segment-left-at-host", "host=%s reason=%s order=%s run=%s number=%" PRIu32 "%s",
+                 pfl_queued_host_get_name(s->host), left.why, pfl_log_quote_str(left.order),
+                 pfl_log_quote_str(left.incarnation), left.number, where);
 }
 
 static void begin_step(struct slot *s)

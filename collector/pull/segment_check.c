@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks of a host's segments: see segment_check.h. Happy path: each field that becomes a key, a
- * name or a length is within its bounds. Failure: a sentence. Limits: those of the header.
+ * name or a length is within its bounds. Failure: a sentence, and where. Limits: those of the
+ * header.
  */
 #include "collector/pull/segment_check.h"
 
@@ -10,57 +11,89 @@
 #include "base/ulid.h"
 #include "proto/tunnel/identity.h"
 
+typedef struct pfl_segment_fault fault_t;
+
 static bool is_name(const char *text)
 {
     return text != NULL && pfl_identity_is_name(text);
 }
 
-static const char *check_gap(const Perfleet__Segment *segment)
+static uint64_t length_of(const char *text)
 {
-    if (segment->bytes != 0)
-        return "a gap has no bytes";
-    if (segment->gap->last < segment->number)
-        return "a gap ends before it begins";
-    return NULL;
+    return text != NULL ? strlen(text) : 0;
 }
 
-static const char *check_bytes(const Perfleet__Segment *segment)
+static fault_t check_gap(const Perfleet__Segment *segment)
+{
+    if (segment->bytes != 0)
+        return (fault_t){"a gap has no bytes", "bytes", 0, segment->bytes};
+    if (segment->gap->last < segment->number)
+        return (fault_t){"a gap ends before it begins", "gap.last", 0, segment->gap->last};
+    return (fault_t){NULL, NULL, 0, 0};
+}
+
+static fault_t check_bytes(const Perfleet__Segment *segment)
 {
     if (segment->sha256.len != PFL_SEGMENT_SHA256_BYTES)
-        return "a SHA-256 has 32 bytes";
+        return (fault_t){"a SHA-256 has 32 bytes", "sha256", 0, segment->sha256.len};
     if (segment->bytes > PFL_SEGMENT_MAX_BYTES)
-        return "it is larger than a segment may be";
-    return NULL;
+        return (fault_t){"it is larger than a segment may be", "bytes", 0, segment->bytes};
+    return (fault_t){NULL, NULL, 0, 0};
 }
 
 /* Each rule of a policy may ask for each of them. */
-static const char *check_labels(const Perfleet__Segment *segment)
+static fault_t check_labels(const Perfleet__Segment *segment)
 {
     if (segment->n_label > PFL_SEGMENT_LABELS_MAX)
-        return "it has more than 64 labels";
+        return (fault_t){"it has more than 64 labels", "label", 0, segment->n_label};
     for (size_t i = 0; i < segment->n_label; i++)
         if (strlen(segment->label[i]) >= PFL_SEGMENT_LABEL_BYTES)
-            return "a label has more than 255 bytes";
-    return NULL;
+            return (fault_t){"a label has more than 255 bytes", "label", i,
+                             strlen(segment->label[i])};
+    return (fault_t){NULL, NULL, 0, 0};
 }
 
-const char *pfl_segment_check(const Perfleet__Segment *segment)
+static fault_t check_names(const Perfleet__Segment *segment)
 {
     if (segment->incarnation == NULL || !pfl_ulid_is_valid(segment->incarnation))
-        return "its incarnation is no ULID";
+        return (fault_t){"its incarnation is no ULID", "incarnation", 0,
+                         length_of(segment->incarnation)};
     if (segment->number == 0)
-        return "numbers begin with 1";
-    if (!is_name(segment->orderer) || !is_name(segment->order))
-        return "orderer and order have names";
+        return (fault_t){"numbers begin with 1", "number", 0, 0};
+    if (!is_name(segment->orderer))
+        return (fault_t){"orderer and order have names", "orderer", 0, length_of(segment->orderer)};
+    if (!is_name(segment->order))
+        return (fault_t){"orderer and order have names", "order", 0, length_of(segment->order)};
     if (segment->retention != NULL && !is_name(segment->retention))
-        return "a class of retention has a name";
+        return (fault_t){"a class of retention has a name", "retention", 0,
+                         length_of(segment->retention)};
+    return (fault_t){NULL, NULL, 0, 0};
+}
+
+static fault_t check_sizes(const Perfleet__Segment *segment)
+{
+    size_t bytes = protobuf_c_message_get_packed_size(&segment->base);
+
     if (segment->end_unix_ns < segment->begin_unix_ns)
-        return "it ends before it begins";
-    if (protobuf_c_message_get_packed_size(&segment->base) > PFL_SEGMENT_MAX_PACKED_BYTES)
-        return "its description is too long";
-    if (check_labels(segment) != NULL)
-        return check_labels(segment);
-    return segment->gap != NULL ? check_gap(segment) : check_bytes(segment);
+        return (fault_t){"it ends before it begins", "end_unix_ns", 0, segment->end_unix_ns};
+    if (bytes > PFL_SEGMENT_MAX_PACKED_BYTES)
+        return (fault_t){"its description is too long", "segment", 0, bytes};
+    return (fault_t){NULL, NULL, 0, 0};
+}
+
+bool pfl_segment_check(const Perfleet__Segment *segment, struct pfl_segment_fault *ret_fault)
+{
+    fault_t fault = check_names(segment);
+
+    if (fault.what == NULL)
+        fault = check_sizes(segment);
+    if (fault.what == NULL)
+        fault = check_labels(segment);
+    if (fault.what == NULL)
+        fault = segment->gap != NULL ? check_gap(segment) : check_bytes(segment);
+    if (fault.what != NULL)
+        *ret_fault = fault;
+    return fault.what == NULL;
 }
 
 uint32_t pfl_segment_get_last(const Perfleet__Segment *segment)

@@ -59,6 +59,11 @@ static const char *const left_names[PFL_VISIT_LEFT_REASONS] = {
     "malformed", "conflict", "busy", "corrupt", "refused", "limit",
 };
 
+static const struct pfl_segment_fault no_fault;
+static const struct pfl_segment_fault read_before = {
+    .what = "the bytes were others when they were read last: they are read again later",
+    .field = "sha256"};
+
 const char *pfl_visit_left_name(enum pfl_visit_left left)
 {
     return left_names[left];
@@ -145,13 +150,15 @@ static bool is_newest_first(const struct pfl_visit *v, const Perfleet__Segment *
     return false;
 }
 
-static void leave(struct pfl_visit *v, enum pfl_visit_left why)
+static void leave(struct pfl_visit *v, enum pfl_visit_left why,
+                  const struct pfl_segment_fault *fault)
 {
     const Perfleet__Segment *segment = v->page->segment[v->at];
 
     v->figures.left[why]++;
     v->left_len++;
-    v->left = (struct pfl_visit_left_segment){.why = left_names[why], .number = segment->number};
+    v->left = (struct pfl_visit_left_segment){
+        .why = left_names[why], .number = segment->number, .fault = *fault};
     (void)snprintf(v->left.order, sizeof(v->left.order), "%s",
                    segment->order != NULL ? segment->order : "");
     (void)snprintf(v->left.incarnation, sizeof(v->left.incarnation), "%s",
@@ -176,6 +183,8 @@ static bool is_corrupt(const struct pfl_visit *v)
 /* The next segment of the page that this list is about. */
 static void advance(struct pfl_visit *v)
 {
+    struct pfl_segment_fault fault;
+
     if (v->segments >= PFL_VISIT_SEGMENTS_MAX || v->bytes >= PFL_VISIT_BYTES_MAX) {
         end(v, PFL_VISIT_MORE);
         return;
@@ -187,10 +196,10 @@ static void advance(struct pfl_visit *v)
         }
         if (is_newest_first(v, v->page->segment[v->at]) != v->is_newest)
             continue;
-        if (pfl_segment_check(v->page->segment[v->at]) != NULL) {
-            leave(v, PFL_VISIT_LEFT_MALFORMED);
+        if (!pfl_segment_check(v->page->segment[v->at], &fault)) {
+            leave(v, PFL_VISIT_LEFT_MALFORMED, &fault);
         } else if (is_corrupt(v)) {
-            leave(v, PFL_VISIT_LEFT_CORRUPT);
+            leave(v, PFL_VISIT_LEFT_CORRUPT, &read_before);
         } else {
             v->offset = 0;
             v->step = PFL_VISIT_RESERVE;
@@ -218,16 +227,27 @@ static void give_up(struct pfl_visit *v)
 }
 
 /* Leaves the current one at the host. */
+static void skip_for(struct pfl_visit *v, enum pfl_visit_left why,
+                     const struct pfl_segment_fault *fault)
+{
+    leave(v, why, fault);
+    give_up(v);
+}
+
 static void skip(struct pfl_visit *v, enum pfl_visit_left why)
+{
+    skip_for(v, why, &no_fault);
+}
+
+/* Where its bytes end so far. It is not read again for a while. */
+static void skip_corrupt(struct pfl_visit *v, const char *what, const char *field)
 {
     const struct pfl_corrupt_segment_name name = name_of(v);
 
-    if (why == PFL_VISIT_LEFT_CORRUPT) {
-        pfl_corrupt_segments_note(v->conf.corrupt, &name, v->conf.now_ms);
-        v->has_wasted = true;
-    }
-    leave(v, why);
-    give_up(v);
+    pfl_corrupt_segments_note(v->conf.corrupt, &name, v->conf.now_ms);
+    v->has_wasted = true;
+    skip_for(v, PFL_VISIT_LEFT_CORRUPT,
+             &(struct pfl_segment_fault){.what = what, .field = field, .value = v->offset});
 }
 
 static bool needs_stream(enum pfl_visit_step step)
@@ -268,7 +288,7 @@ static void on_commit(struct pfl_visit *v, int rc)
     if (rc == 0)
         v->step = PFL_VISIT_DESCRIBE;
     else if (rc == PFL_EPARSE)
-        skip(v, PFL_VISIT_LEFT_CORRUPT);
+        skip_corrupt(v, "the bytes do not have this SHA-256", "sha256");
     else
         end(v, PFL_VISIT_STUCK);
 }
@@ -402,7 +422,7 @@ static void on_limit(struct pfl_visit *v)
         skip(v, PFL_VISIT_LEFT_LIMIT);
         return;
     }
-    leave(v, PFL_VISIT_LEFT_LIMIT);
+    leave(v, PFL_VISIT_LEFT_LIMIT, &no_fault);
     end(v, PFL_VISIT_FULL);
 }
 
@@ -432,7 +452,7 @@ static void give_up_stream(struct pfl_visit *v)
 {
     v->is_reading = false;
     v->has_stream = false;
-    skip(v, PFL_VISIT_LEFT_CORRUPT);
+    skip_corrupt(v, "the answer at this offset is not the bytes that were asked for", "data");
 }
 
 void pfl_visit_on_data(struct pfl_visit *self, struct pfl_span data, bool has_more)

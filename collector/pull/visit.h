@@ -21,6 +21,7 @@
 #include "base/ulid.h"
 #include "collector/pull/corrupt_segments.h"
 #include "collector/pull/host_queue.h"
+#include "collector/pull/segment_check.h"
 #include "perfleet/spool.pb-c.h"
 #include "proto/tunnel/identity.h"
 
@@ -133,6 +134,7 @@ struct pfl_visit_left_segment {
     char order[PFL_IDENTITY_NAME_BYTES];
     char incarnation[PFL_ULID_BYTES];
     uint32_t number;
+    struct pfl_segment_fault fault; /* of a description, or of bytes; else zeroed */
 };
 /* The one that was left last, since the last call. */
 void pfl_visit_take_left(struct pfl_visit *self, struct pfl_visit_left_segment *ret_left);

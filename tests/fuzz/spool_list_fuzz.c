@@ -19,9 +19,12 @@ static void on_host(void *user, const struct pfl_spool_host *host)
         *labels += strlen(host->labels[i]);
 }
 
-static void note_check(const char *why)
+static void note_check(const Perfleet__Segment *segment)
 {
-    note("segment: %s", why != NULL ? why : "fine");
+    struct pfl_segment_fault fault = {.what = "fine"};
+
+    (void)pfl_segment_check(segment, &fault);
+    note("segment: %s", fault.what);
 }
 
 static void describe_again(const Perfleet__StoredTrace *trace)
@@ -31,7 +34,7 @@ static void describe_again(const Perfleet__StoredTrace *trace)
 
     pfl_buf_init(&text, PFL_DESCRIPTION_MAX_BYTES);
     if (trace->segment != NULL)
-        note_check(pfl_segment_check(trace->segment));
+        note_check(trace->segment);
     if (pfl_description_write(trace, &text) == 0) {
         note_text("description", pfl_buf_get(&text));
         if (pfl_description_parse(pfl_buf_get(&text), &again) != 0)

@@ -27,14 +27,20 @@ static Perfleet__Segment good(void)
     return s;
 }
 
+static struct pfl_segment_fault fault;
+
 static void expect(const Perfleet__Segment *segment, const char *why)
 {
-    const char *found = pfl_segment_check(segment);
+    assert_int_equal(pfl_segment_check(segment, &fault), why == NULL);
+    if (why != NULL)
+        assert_string_equal(fault.what, why);
+}
 
-    if (why == NULL)
-        assert_null(found);
-    else
-        assert_string_equal(found, why);
+static void expect_at(const char *field, size_t index, uint64_t value)
+{
+    assert_string_equal(fault.field, field);
+    assert_int_equal(fault.index, index);
+    assert_int_equal(fault.value, value);
 }
 
 static void numbers_are_bounded(void **state)
@@ -51,6 +57,7 @@ static void numbers_are_bounded(void **state)
     expect(&s, NULL);
     s.bytes++;
     expect(&s, "it is larger than a segment may be");
+    expect_at("bytes", 0, PFL_SEGMENT_MAX_BYTES + 1);
     s = good();
     s.begin_unix_ns = s.end_unix_ns = 7;
     expect(&s, NULL);
@@ -60,6 +67,8 @@ static void numbers_are_bounded(void **state)
         s = good();
         s.sha256.len = len;
         expect(&s, len == 32 ? NULL : "a SHA-256 has 32 bytes");
+        if (len != 32)
+            expect_at("sha256", 0, len);
     }
 }
 
@@ -76,8 +85,11 @@ static void names_are_names(void **state)
     s.orderer = NULL;
     expect(&s, "orderer and order have names");
     s = good();
+    expect_at("orderer", 0, 0);
+    s = good();
     s.order = (char *)"a b";
     expect(&s, "orderer and order have names");
+    expect_at("order", 0, 3);
     s = good();
     s.retention = (char *)"long";
     expect(&s, NULL);
@@ -100,9 +112,12 @@ static void labels_are_bounded(void **state)
     expect(&s, NULL);
     s.n_label++;
     expect(&s, "it has more than 64 labels");
-    s.n_label = 1;
+    expect_at("label", 0, PFL_SEGMENT_LABELS_MAX + 1);
+    s.n_label = 2;
+    labels[0] = (char *)"short";
     text[PFL_SEGMENT_LABEL_BYTES - 1] = 'a';
     expect(&s, "a label has more than 255 bytes");
+    expect_at("label", 1, PFL_SEGMENT_LABEL_BYTES);
 }
 
 static void a_gap_has_an_end_and_no_bytes(void **state)

@@ -439,6 +439,8 @@ static void other_bytes_than_promised_are_left_at_the_host(void **state)
     assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_CORRUPT], 1);
     pfl_visit_take_left(w.visit, &left);
     assert_string_equal(left.why, "corrupt");
+    assert_string_equal(left.fault.field, "sha256");
+    assert_int_equal(left.fault.value, 250);
     assert_int_equal(left.number, 1);
     assert_string_equal(left.order, "web");
     assert_false(w.has_reservation);
@@ -637,6 +639,7 @@ static void a_part_is_bounded_and_pages_are_followed(void **state)
 
 static void malformed_segments_are_never_reserved(void **state)
 {
+    struct pfl_visit_left_segment left;
     static struct world w;
 
     (void)state;
@@ -648,6 +651,10 @@ static void malformed_segments_are_never_reserved(void **state)
     assert_int_equal(visit(&w), PFL_VISIT_STUCK);
     assert_string_equal(w.trail, "cl");
     assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_MALFORMED], 4);
+    pfl_visit_take_left(w.visit, &left);
+    assert_string_equal(left.why, "malformed");
+    assert_non_null(left.fault.what);
+    assert_non_null(left.fault.field);
     end_world(&w);
 }
 
