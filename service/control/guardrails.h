@@ -32,7 +32,7 @@ enum pfl_guardrails_verdict {
     PFL_GUARDRAILS_CPU,    /* for PFL_GUARDRAILS_CPU_LOOKS periods */
 };
 
-/* What buffers, as configured, producers' memory and peers' registrations may take, plus
+/* What buffers, as configured, producers' memory, peers' registrations and configs may take, plus
  * PFL_GUARDRAILS_MEMORY_BYTES. */
 uint64_t pfl_guardrails_get_limit(const struct pfl_service *service);
 /* `self` is zeroed before the first call. */

@@ -251,6 +251,28 @@ void pfl_filter_strings_fini(struct pfl_filter_strings *self)
     *self = (struct pfl_filter_strings){0};
 }
 
+size_t pfl_filter_strings_get_shared_bytes(const struct pfl_filter_strings *self)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < self->len; i++)
+        bytes += pfl_pattern_get_shared_bytes(self->rules[i].pattern);
+    return bytes;
+}
+
+size_t pfl_filter_strings_get_own_bytes(const struct pfl_filter_strings *self)
+{
+    size_t bytes = self->capacity * sizeof(self->rules[0]);
+
+    for (size_t i = 0; i < self->len; i++) {
+        const struct pfl_filter_rule *rule = &self->rules[i];
+
+        bytes += pfl_pattern_get_own_bytes(rule->pattern) + rule->payload_start_len;
+        bytes += rule->name != NULL ? strlen(rule->name) + 1 : 0;
+    }
+    return bytes;
+}
+
 void pfl_filter_strings_set_cancel(struct pfl_filter_strings *self, const atomic_bool *is_cancelled)
 {
     self->is_cancelled = is_cancelled;

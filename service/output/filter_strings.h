@@ -43,6 +43,9 @@ PFL_MUST_USE int pfl_filter_strings_add(struct pfl_filter_strings *self, struct 
 PFL_MUST_USE int pfl_filter_strings_copy(struct pfl_filter_strings *self,
                                          const struct pfl_filter_strings *from);
 void pfl_filter_strings_fini(struct pfl_filter_strings *self); /* legal on zeroed memory */
+/* Bytes of the rules' compiled patterns, which copies share, and what it has besides. */
+size_t pfl_filter_strings_get_shared_bytes(const struct pfl_filter_strings *self);
+size_t pfl_filter_strings_get_own_bytes(const struct pfl_filter_strings *self);
 
 /* Once all rules are there. */
 void pfl_filter_strings_set_cancel(struct pfl_filter_strings *self,

@@ -32,7 +32,8 @@
 #define PLAIN_TEXT_BYTES 256u
 #define NESTING_MAX      64u
 #define LAST_CHARACTER   0x10ffffu
-#define CHARACTER_WORK   16u /* of a range: as much as so many pairs of bytes */
+#define CONTEXT_BYTES    128u /* of a match's bounds, with its memory's headers */
+#define CHARACTER_WORK   16u  /* of a range: as much as so many pairs of bytes */
 
 #define COMMON_OPTIONS (PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C)
 
@@ -256,12 +257,17 @@ static size_t get_code_bytes(const pcre2_code *code)
     return bytes;
 }
 
-size_t pfl_pattern_get_bytes(const struct pfl_pattern *self)
+size_t pfl_pattern_get_shared_bytes(const struct pfl_pattern *self)
 {
-    return sizeof(*self) + get_code_bytes(self->compiled->plain.utf) +
+    return sizeof(*self->compiled) + get_code_bytes(self->compiled->plain.utf) +
            get_code_bytes(self->compiled->plain.bytes) +
            get_code_bytes(self->compiled->counted.utf) +
-           get_code_bytes(self->compiled->counted.bytes) + pcre2_get_match_data_size(self->match);
+           get_code_bytes(self->compiled->counted.bytes);
+}
+
+size_t pfl_pattern_get_own_bytes(const struct pfl_pattern *self)
+{
+    return sizeof(*self) + CONTEXT_BYTES + pcre2_get_match_data_size(self->match);
 }
 
 /* ---- what compiling costs ---- */

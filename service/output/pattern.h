@@ -40,8 +40,13 @@ PFL_MUST_USE int pfl_pattern_copy(const struct pfl_pattern *from, struct pfl_pat
 void pfl_pattern_free(struct pfl_pattern *self); /* NULL is legal */
 /* Set by any thread: a match ends soon, with PFL_ELIMIT. Borrowed. */
 void pfl_pattern_set_cancel(struct pfl_pattern *self, const atomic_bool *is_cancelled);
-/* Bytes that it holds. */
-size_t pfl_pattern_get_bytes(const struct pfl_pattern *self);
+/* Bytes of its compiled code, which it shares with its copies, and what it has besides. */
+size_t pfl_pattern_get_shared_bytes(const struct pfl_pattern *self);
+size_t pfl_pattern_get_own_bytes(const struct pfl_pattern *self);
+static inline size_t pfl_pattern_get_bytes(const struct pfl_pattern *self)
+{
+    return pfl_pattern_get_shared_bytes(self) + pfl_pattern_get_own_bytes(self);
+}
 
 /* Does the whole text match, or a part of it from `start` on? 0: the groups are set. PFL_ENOENT:
  * no. PFL_ELIMIT: too much time or memory, or the text is not UTF-8 and the pattern has no meaning

@@ -25,7 +25,10 @@
 struct shared_table {
     size_t users;
     struct pfl_filter_bytecode bytecode;
-    uint32_t root; /* message index of TracePacket */
+    uint32_t root;              /* message index of TracePacket */
+    struct pfl_shares *charged; /* borrowed; NULL: nobody is charged */
+    uint64_t who;               /* whose share it uses */
+    uint64_t held_bytes;        /* counted there: the table, and the compiled rules */
 };
 
 struct pfl_trace_filter {
@@ -133,6 +136,8 @@ static void leave(struct shared_table *table)
 {
     if (table == NULL || --table->users != 0)
         return;
+    if (table->charged != NULL)
+        pfl_shares_give(table->charged, table->who, table->held_bytes);
     pfl_filter_bytecode_fini(&table->bytecode);
     pfl_mem_free(table);
 }
@@ -144,6 +149,28 @@ void pfl_trace_filter_free(struct pfl_trace_filter *self)
     leave(self->table);
     pfl_filter_strings_fini(&self->strings);
     pfl_mem_free(self);
+}
+
+bool pfl_trace_filter_charge(struct pfl_trace_filter *self, struct pfl_shares *charged,
+                             uint64_t who)
+{
+    struct shared_table *table = self->table;
+    uint64_t bytes = sizeof(*table) + table->bytecode.table.capacity +
+                     table->bytecode.messages.capacity +
+                     pfl_filter_strings_get_shared_bytes(&self->strings);
+
+    if (table->charged != NULL)
+        return true;
+    if (!pfl_shares_set(charged, who, &table->held_bytes, bytes))
+        return false;
+    table->charged = charged;
+    table->who = who;
+    return true;
+}
+
+size_t pfl_trace_filter_get_own_bytes(const struct pfl_trace_filter *self)
+{
+    return sizeof(*self) + pfl_filter_strings_get_own_bytes(&self->strings);
 }
 
 void pfl_trace_filter_set_cancel(struct pfl_trace_filter *self, const atomic_bool *is_cancelled)

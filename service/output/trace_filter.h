@@ -7,6 +7,7 @@
 #ifndef PFL_SERVICE_TRACE_FILTER_H
 #define PFL_SERVICE_TRACE_FILTER_H
 
+#include "base/shares.h"
 #include "service/output/filter_strings.h"
 
 /* Nesting of messages; a deeper packet is malformed. */
@@ -23,6 +24,12 @@ PFL_MUST_USE int pfl_trace_filter_new(struct pfl_span config, struct pfl_trace_f
 PFL_MUST_USE int pfl_trace_filter_copy(const struct pfl_trace_filter *from,
                                        struct pfl_trace_filter **ret_filter);
 void pfl_trace_filter_free(struct pfl_trace_filter *self); /* NULL is legal */
+/* Charges what it shares with its copies, once for all of them, until the last one is freed.
+ * `charged` is borrowed until then. False: the user's share is used up. */
+PFL_MUST_USE bool pfl_trace_filter_charge(struct pfl_trace_filter *self, struct pfl_shares *charged,
+                                          uint64_t who);
+/* Bytes that it has besides. */
+size_t pfl_trace_filter_get_own_bytes(const struct pfl_trace_filter *self);
 
 /* While `is_cancelled` is true (any thread may set it), packets fail soon. Borrowed. */
 void pfl_trace_filter_set_cancel(struct pfl_trace_filter *self, const atomic_bool *is_cancelled);

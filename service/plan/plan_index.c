@@ -107,33 +107,35 @@ static int compile(struct pfl_pattern_set *set, struct pfl_plan_filter *filters,
     return rc;
 }
 
-int pfl_plan_index_change_filters(struct pfl_session_plan *plan, const struct pfl_span *sources)
+int pfl_plan_index_make_filters(const struct pfl_session_plan *plan, const struct pfl_span *sources,
+                                struct pfl_plan_index *ret_filters)
 {
     char why[PFL_PATTERN_WHY_BYTES];
-    struct pfl_pattern_set *set = pfl_mem_zalloc(sizeof(*set));
-    struct pfl_plan_filter *filters = NULL;
-    size_t len = 0;
     size_t at;
-    int rc = PFL_ENOMEM;
+    int rc = PFL_ELIMIT;
 
-    if (set == NULL)
+    *ret_filters = (struct pfl_plan_index){0};
+    ret_filters->filters = read_filters(sources, plan->sources_len, &ret_filters->filters_len);
+    if (ret_filters->filters == NULL)
         return PFL_ENOMEM;
-    filters = read_filters(sources, plan->sources_len, &len);
-    if (filters != NULL)
-        rc = len <= PFL_PLAN_MAX_FILTERS ? compile(set, filters, len, &at, why) : PFL_ELIMIT;
-    if (rc == 0) {
-        pfl_mem_free(plan->index.filters);
-        pfl_pattern_set_fini(&plan->index.filter_patterns);
-        plan->index.filters = filters;
-        plan->index.filters_len = len;
-        plan->index.filter_patterns = *set;
-        place_filters(plan, sources);
-    } else {
-        pfl_mem_free(filters);
-        pfl_pattern_set_fini(set);
-    }
-    pfl_mem_free(set);
+    if (ret_filters->filters_len <= PFL_PLAN_MAX_FILTERS)
+        rc = compile(&ret_filters->filter_patterns, ret_filters->filters, ret_filters->filters_len,
+                     &at, why);
+    if (rc != 0)
+        pfl_plan_index_fini(ret_filters);
     return rc;
+}
+
+void pfl_plan_index_give_filters(struct pfl_session_plan *plan, const struct pfl_span *sources,
+                                 struct pfl_plan_index *filters)
+{
+    pfl_mem_free(plan->index.filters);
+    pfl_pattern_set_fini(&plan->index.filter_patterns);
+    plan->index.filters = filters->filters;
+    plan->index.filters_len = filters->filters_len;
+    plan->index.filter_patterns = filters->filter_patterns;
+    place_filters(plan, sources);
+    *filters = (struct pfl_plan_index){0};
 }
 
 int pfl_plan_index_compile_filters(struct pfl_session_plan *plan, size_t *ret_at,
@@ -400,4 +402,21 @@ void pfl_plan_index_fini(struct pfl_plan_index *self)
     pfl_mem_free(self->triggers);
     pfl_pattern_set_fini(&self->filter_patterns);
     pfl_pattern_set_fini(&self->trigger_patterns);
+}
+
+/* Each table has a place more than it needs. */
+size_t pfl_plan_index_get_filter_bytes(const struct pfl_plan_index *self)
+{
+    return (self->filters_len + 1) * sizeof(self->filters[0]) + self->filter_patterns.bytes;
+}
+
+size_t pfl_plan_index_get_bytes(const struct pfl_session_plan *plan)
+{
+    const struct pfl_plan_index *index = &plan->index;
+
+    return pfl_plan_index_get_filter_bytes(index) + index->trigger_patterns.bytes +
+           (plan->sources_len + 1) * sizeof(index->names[0]) +
+           (index->semaphores_len + 1) * sizeof(index->semaphores[0]) +
+           (index->shms_len + 1) * sizeof(index->shms[0]) +
+           (index->triggers_len + 1) * sizeof(index->triggers[0]);
 }

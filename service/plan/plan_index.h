@@ -66,11 +66,19 @@ struct pfl_plan_index {
 /* For a plan whose config and sources are read. PFL_ENOMEM; the caller must call
  * pfl_plan_index_fini then, too. */
 PFL_MUST_USE int pfl_plan_index_make(struct pfl_session_plan *plan);
-/* Rebuilds only the filters, from the bytes of `sources`. On failure nothing changed: PFL_ENOMEM,
- * PFL_ELIMIT, PFL_EPARSE (an invalid pattern). */
-PFL_MUST_USE int pfl_plan_index_change_filters(struct pfl_session_plan *plan,
-                                               const struct pfl_span *sources);
 void pfl_plan_index_fini(struct pfl_plan_index *self);
+/* Bytes that it holds, and those of its filters. */
+size_t pfl_plan_index_get_bytes(const struct pfl_session_plan *plan);
+size_t pfl_plan_index_get_filter_bytes(const struct pfl_plan_index *self);
+
+/* New filters for the plan's data sources, from the bytes of `sources`: made, then taken into the
+ * plan, or freed. In `ret_filters` are only filters. PFL_ENOMEM, PFL_ELIMIT, PFL_EPARSE (an invalid
+ * pattern). */
+PFL_MUST_USE int pfl_plan_index_make_filters(const struct pfl_session_plan *plan,
+                                             const struct pfl_span *sources,
+                                             struct pfl_plan_index *ret_filters);
+void pfl_plan_index_give_filters(struct pfl_session_plan *plan, const struct pfl_span *sources,
+                                 struct pfl_plan_index *filters);
 
 /* Compiles the patterns. PFL_EPARSE: `*ret_text` is the invalid pattern, `*ret_at` the index of its
  * data source or trigger. PFL_ENOMEM. */

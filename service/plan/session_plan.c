@@ -469,6 +469,8 @@ void pfl_session_plan_free(struct pfl_session_plan *self)
 {
     if (self == NULL)
         return;
+    if (self->charged != NULL)
+        pfl_shares_give(self->charged, self->who, self->held_bytes);
     pfl_plan_index_fini(&self->index);
     pfl_mem_free(self->bytes);
     pfl_mem_free(self->changed_bytes);

@@ -150,6 +150,10 @@ struct pfl_session_plan {
     bool trigger_clones;
     uint32_t trigger_timeout_ms;
     struct pfl_plan_index index;
+    struct pfl_shares *charged; /* borrowed; NULL: nobody is charged */
+    uint64_t who;               /* whose share it uses */
+    uint64_t held_bytes;        /* counted there */
+    uint64_t filter_bytes;      /* of these, for what only its filter has */
     unsigned durations_set; /* set by triggers; the bytes have room for PFL_PLAN_DURATIONS_MAX */
 };
 
@@ -167,6 +171,19 @@ PFL_MUST_USE int pfl_session_plan_check_early(struct pfl_session_plan *self,
                                               char ret_why[PFL_PLAN_WHY_BYTES]);
 PFL_MUST_USE int pfl_session_plan_check_late(struct pfl_session_plan *self,
                                              char ret_why[PFL_PLAN_WHY_BYTES]);
+
+/*
+ * Charges what the plan keeps, with its filter, until it is freed: the config, its tables, compiled
+ * patterns and rules. What the filter shares with its copies is charged once, until the last of
+ * them is freed. `charged` is borrowed until then. PFL_EPERM: the user's share is used up.
+ */
+PFL_MUST_USE int pfl_session_plan_charge(struct pfl_session_plan *self, struct pfl_shares *charged,
+                                         uint64_t who);
+/* Changes the config to `bytes`, given, with `len` bytes and these filters; the rest stays as it
+ * was. On failure nothing changed: PFL_ENOMEM, PFL_ELIMIT (too many filters), PFL_EPARSE (an
+ * invalid pattern), PFL_EPERM (the user's share is used up). */
+PFL_MUST_USE int pfl_session_plan_change(struct pfl_session_plan *self, uint8_t *bytes, size_t len,
+                                         const struct pfl_span *sources);
 
 struct pfl_plan_producer {
     struct pfl_span name;

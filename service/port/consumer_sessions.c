@@ -89,7 +89,9 @@ int pfl_consumer_sessions_change(void *user, struct pfl_rpc_request request, str
              ? PFL_ENOENT
              : pfl_session_change(conn->service, conn->consumer.session, config);
     if (rc != 0)
-        pfl_log_info("change-ignored", "uid=%u reason=\"%s\"", conn->cred.uid, pfl_err_str(rc));
+        pfl_log_info("change-ignored", "uid=%u reason=\"%s\"", conn->cred.uid,
+                     rc == PFL_EPERM ? "this user's share of memory for configs is used up"
+                                     : pfl_err_str(rc));
     return 0;
 }
 

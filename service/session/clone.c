@@ -365,11 +365,13 @@ static const char *finish(struct pfl_service *service, struct pfl_session *sourc
                           struct pfl_clone *clone, struct pfl_session **ret_copy)
 {
     struct pfl_session *copy;
+    int rc;
 
     if (clone->consumer->session != NULL)
         return "this connection has a session already; free it first or open another one";
-    if (pfl_clone_session_new(service, source, clone, &copy) != 0)
-        return "the service has no memory for a clone now";
+    rc = pfl_clone_session_new(service, source, clone, &copy);
+    if (rc != 0)
+        return explain(rc);
     pfl_clone_session_take_buffers(copy, clone);
     copy->who = clone->consumer->who;
     if (pfl_service_add_buffers(service, copy) != 0) {

@@ -26,7 +26,8 @@ struct pfl_clone {
     uint64_t held_bytes;    /* counted in the service's buffer_bytes */
 };
 
-/* Makes a session of the source's config, with its triggers and without buffers. PFL_ENOMEM. */
+/* Makes a session of the source's config, with its triggers and without buffers. PFL_ENOMEM,
+ * PFL_EPERM: its user's share of memory for configs is used up. */
 PFL_MUST_USE int pfl_clone_session_new(struct pfl_service *service,
                                        const struct pfl_session *source,
                                        const struct pfl_clone *clone,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The session that a consumer gets for a clone: the source's config and triggers, its cloned
- * buffers, and its events of that moment. Failures: PFL_ENOMEM; then there is no session.
+ * buffers, and its events of that moment. Failures: PFL_ENOMEM, PFL_EPERM (the user's share of
+ * memory for configs); then there is no session.
  */
 #include "base/mem.h"
 #include "service/session/clone_inner.h"
@@ -54,8 +55,8 @@ static int share_filter(const struct pfl_session *source, struct pfl_session_pla
 
 /* The source's config as it is now; plain packets unless compressed ones were asked for, and
  * filtered unless that was waived. */
-static int make_plan(const struct pfl_session *source, const struct pfl_clone *clone,
-                     struct pfl_session_plan **ret_plan)
+static int make_plan(struct pfl_service *service, const struct pfl_session *source,
+                     const struct pfl_clone *clone, struct pfl_session_plan **ret_plan)
 {
     const struct pfl_session_plan *from = source->plan;
     int rc = pfl_session_plan_new(from->config, ret_plan);
@@ -73,6 +74,8 @@ static int make_plan(const struct pfl_session *source, const struct pfl_clone *c
     if (clone->skips_filter)
         (*ret_plan)->has_filter = false;
     rc = (*ret_plan)->has_filter ? share_filter(source, *ret_plan) : 0;
+    if (rc == 0)
+        rc = pfl_session_plan_charge(*ret_plan, &service->shares.peer_bytes, clone->who);
     if (rc != 0) {
         pfl_session_plan_free(*ret_plan);
         return rc;
@@ -88,7 +91,7 @@ int pfl_clone_session_new(struct pfl_service *service, const struct pfl_session 
 {
     struct pfl_session_plan *plan;
     struct pfl_session *copy;
-    int rc = make_plan(source, clone, &plan);
+    int rc = make_plan(service, source, clone, &plan);
 
     if (rc != 0)
         return rc;

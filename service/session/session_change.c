@@ -73,17 +73,12 @@ static int take_config(struct pfl_session_plan *plan, struct pfl_span config)
             if (f.id == TRACE_CONFIG__DATA_SOURCES && at < plan->sources_len)
                 sources[at++] = f.bytes;
         }
-        rc = pfl_plan_index_change_filters(plan, sources);
+        rc = pfl_session_plan_change(plan, bytes, config.len, sources);
     }
     pfl_mem_free(sources);
-    if (rc != 0) {
+    if (rc != 0)
         pfl_mem_free(bytes);
-        return rc;
-    }
-    pfl_mem_free(plan->changed_bytes);
-    plan->changed_bytes = bytes;
-    plan->changed = pfl_span_of(bytes, config.len);
-    return 0;
+    return rc;
 }
 
 static int apply(struct pfl_service *service, struct pfl_session *session,

@@ -111,6 +111,21 @@ static int make_session(struct pfl_service *service, struct pfl_consumer *consum
     return 0;
 }
 
+static int refuse_config(const struct pfl_service *service, const struct pfl_consumer *consumer,
+                         char *why)
+{
+    const struct pfl_shares *shares = &service->shares.peer_bytes;
+
+    (void)snprintf(
+        why, PFL_PLAN_WHY_BYTES,
+        "the config, with its compiled rules and patterns, is too large: user %u has %llu MiB of "
+        "the %llu MiB for what the service keeps for its clients, and may have as much as is then "
+        "left for others (all have %llu MiB); use fewer rules and patterns, or free sessions",
+        consumer->uid, (unsigned long long)(pfl_shares_get(shares, consumer->who) >> 20),
+        (unsigned long long)(shares->max >> 20), (unsigned long long)(shares->used >> 20));
+    return PFL_EINVAL;
+}
+
 /* In force from here on: a session that is then refused lowers it again. */
 static int check_boost(struct pfl_service *service, const struct pfl_session_plan *plan, char *why)
 {
@@ -137,6 +152,8 @@ static int check_plan(struct pfl_service *service, struct pfl_consumer *consumer
         rc = pfl_admission_check(service, consumer, plan, why);
     if (rc == 0)
         rc = pfl_session_plan_check_late(plan, why);
+    if (rc == 0 && pfl_session_plan_charge(plan, &service->shares.peer_bytes, consumer->who) != 0)
+        rc = refuse_config(service, consumer, why);
     if (rc == 0 && plan->has_boost)
         rc = check_boost(service, plan, why);
     return rc;

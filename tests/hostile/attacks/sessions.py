@@ -322,9 +322,9 @@ def many_instances(build):
         return note
 
 
-def string_filter(pattern, rules=1):
-    """Of field 900 of each packet."""
-    words, checksum = [1 << 3 | 3, 1, 0, 900 << 3 | 4, 0], 14695981039346656037
+def string_filter(pattern, rules=1, more_words=()):
+    """Of field 900 of each packet; `more_words` of bytecode are further messages."""
+    words, checksum = [1 << 3 | 3, 1, 0, 900 << 3 | 4, 0, *more_words], 14695981039346656037
     for byte in b"".join(word.to_bytes(4, "little") for word in words):
         checksum = (checksum ^ byte) * 1099511628211 & (1 << 64) - 1
     code = b"".join(map(varint, words + [checksum & 0xFFFFFFFF]))

@@ -15,10 +15,12 @@
 #include "service/buffer/trace_ring.h"
 #include "service/control/guardrails.h"
 #include "service/control/registry.h"
+#include "service/session/clone.h"
 #include "service/session/session_run.h"
 #include "service/session/trigger.h"
 #include "service/vm/vm_set.h"
 #include "tests/support/sweep.h"
+#include "tests/unit/service/output/filter_kit.h"
 
 #define SERVICE_USER 5u
 
@@ -201,7 +203,14 @@ static void on_disabled(void *port, const char *why)
     (void)why;
 }
 
+static void on_cloned(void *port, const struct pfl_clone_result *result)
+{
+    (void)port;
+    assert_true(result->is_ok);
+}
+
 static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
+                                                     .on_cloned = on_cloned,
                                                      .on_session_gone = on_event,
                                                      .on_read_ready = on_event,
                                                      .on_observed = on_event};
@@ -486,6 +495,70 @@ static void a_producer_that_joins_a_vm_needs_no_memory_of_the_users_share(void *
     assert_int_equal(service.shares.buffer_bytes.used, 0);
 }
 
+/* buffers { size_kb: 4 }, and a filter with rules that compile to some 1.3 MiB. */
+static int enable_filter(struct pfl_consumer *consumer, char *why)
+{
+    static const struct kit_rule rule = {.policy = 1, .pattern = "(?:[a-c]y){800}", .type = -1};
+    struct kit_bytes code = kit_bytecode(KIT_NESTED(1, 1), KIT_END, KIT_STRING(900), KIT_END);
+    struct kit_bytes filter = {.len = 0};
+    struct kit_bytes config = {.len = 0};
+    struct kit_rule rules[8];
+    struct kit_bytes chain;
+
+    for (size_t i = 0; i < 8; i++)
+        rules[i] = rule;
+    chain = kit_chain(rules, 8);
+    kit_put(&filter, 1, code.data, code.len);
+    kit_put(&filter, 3, chain.data, chain.len);
+    kit_put(&config, 1, (const uint8_t[]){8, 4}, 2);
+    kit_put(&config, 33, filter.data, filter.len);
+    return pfl_session_enable(&service, consumer,
+                              &(struct pfl_session_enable_conf){.config = kit_span(&config)}, why);
+}
+
+static void memory_of_a_config_is_its_users_until_the_last_clone_is_gone(void **state)
+{
+    const uint64_t before = pfl_guardrails_get_limit(&service);
+    struct pfl_consumer *owner = add_consumer(0, 7);
+    struct pfl_consumer *cloner = add_consumer(1, 0);
+    struct pfl_clone_request request = {0};
+    char why[PFL_PLAN_WHY_BYTES];
+    uint64_t compiled;
+
+    (void)state;
+    assert_int_equal(enable_filter(owner, why), 0);
+    compiled = pfl_shares_get(&service.shares.peer_bytes, 7);
+    assert_true(compiled > 500000);
+    assert_true(pfl_guardrails_get_limit(&service) >= before + compiled);
+    request.session_id = owner->session->id;
+    pfl_clone_start(&service, cloner, &request);
+    assert_non_null(cloner->session);
+    assert_true(service.shares.peer_bytes.used - compiled < 20000); /* the rules count once */
+    pfl_session_end(&service, owner->session);
+    assert_true(pfl_shares_get(&service.shares.peer_bytes, 7) > 500000);
+    pfl_session_end(&service, cloner->session);
+    assert_int_equal(service.shares.peer_bytes.used, 0);
+}
+
+static void a_config_past_its_users_share_of_memory_is_refused(void **state)
+{
+    struct pfl_consumer *greedy = add_consumer(0, 7);
+    struct pfl_consumer *second = add_consumer(1, 7);
+    char why[PFL_PLAN_WHY_BYTES];
+
+    (void)state;
+    service.shares.peer_bytes.max = 4u << 20;
+    assert_int_equal(enable_filter(greedy, why), 0);
+    assert_int_equal(enable_filter(second, why), PFL_EINVAL);
+    assert_string_equal(why, "the config, with its compiled rules and patterns, is too large: user "
+                             "7 has 1 MiB of the 4 MiB for what the service keeps for its clients, "
+                             "and may have as much as is then left for others (all have 1 MiB); "
+                             "use fewer rules and patterns, or free sessions");
+    assert_int_equal(enable(second, 4, why), 0);
+    pfl_session_end(&service, second->session);
+    assert_int_equal(enable_filter(add_consumer(2, 0), why), 0);
+}
+
 static void memory_that_is_released_in_turns_counts_until_it_is(void **state)
 {
     const uint64_t before = pfl_guardrails_get_limit(&service);
@@ -553,6 +626,8 @@ int main(void)
         TEST(names_chosen_to_meet_do_not_meet_in_the_lists_of_data_sources),
         TEST(names_chosen_to_meet_do_not_meet_in_the_history_of_triggers),
         TEST(a_producer_that_joins_a_vm_needs_no_memory_of_the_users_share),
+        TEST(memory_of_a_config_is_its_users_until_the_last_clone_is_gone),
+        TEST(a_config_past_its_users_share_of_memory_is_refused),
         TEST(memory_that_is_released_in_turns_counts_until_it_is),
         TEST(a_long_packet_counts_while_it_is_read),
     };

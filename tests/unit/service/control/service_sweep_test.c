@@ -23,6 +23,7 @@
 #include "service/session/session_timers.h"
 #include "service/session/stats.h"
 #include "tests/support/sweep.h"
+#include "tests/unit/service/output/filter_kit.h"
 
 static uint64_t now_ns;
 
@@ -83,11 +84,28 @@ static const struct pfl_consumer_ops consumer_ops = {.on_disabled = on_disabled,
                                                      .on_cloned = on_cloned,
                                                      .on_observed = on_observed};
 
-/* buffers { size_kb: 16 } data_sources { config { name: "s" } } duration_ms: 100
+/* buffers { size_kb: 16 }
+ * data_sources { config { name: "s" } producer_name_regex_filter: "p" } duration_ms: 100
  * unique_session_name: "n" builtin_data_sources { enable_concurrent_session_events: true } */
-static const uint8_t config[] = {0x0a, 0x02, 0x08, 0x10, 0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01, 's',
-                                 0x18, 0x64, 0xb2, 0x01, 0x01, 'n',  0xa2, 0x01, 0x02, 0x50, 0x01};
+static const uint8_t plain[] = {0x0a, 0x02, 0x08, 0x10, 0x12, 0x08, 0x0a, 0x03, 0x0a,
+                                0x01, 's',  0x1a, 0x01, 'p',  0x18, 0x64, 0xb2, 0x01,
+                                0x01, 'n',  0xa2, 0x01, 0x02, 0x50, 0x01};
+static struct kit_bytes config; /* the same with trace_filter */
 static const uint8_t descriptor[] = {0x0a, 0x01, 's', 0x10, 0x01, 0x18, 0x01};
+
+static void make_config(void)
+{
+    static const struct kit_rule rule = {.policy = 1, .pattern = "a", .name = "n", .type = -1};
+    struct kit_bytes code = kit_bytecode(KIT_NESTED(1, 1), KIT_END, KIT_STRING(900), KIT_END);
+    struct kit_bytes chain = kit_chain(&rule, 1);
+    struct kit_bytes filter = {.len = 0};
+
+    memcpy(config.data, plain, sizeof(plain));
+    config.len = sizeof(plain);
+    kit_put(&filter, 1, code.data, code.len);
+    kit_put(&filter, 3, chain.data, chain.len);
+    kit_put(&config, 33, filter.data, filter.len);
+}
 
 static void query(const struct pfl_service *service)
 {
@@ -128,7 +146,7 @@ static void hand_over(struct pfl_service *service, struct pfl_consumer *consumer
     const struct pfl_span key = {(const uint8_t *)"k", 1};
     struct pfl_session_read read = {0};
     struct pfl_consumer cloner = {.ops = &consumer_ops, .port = &read};
-    int rc = pfl_session_change(service, consumer->session, pfl_span_of(config, sizeof(config)));
+    int rc = pfl_session_change(service, consumer->session, kit_span(&config));
     bool is_triggered = pfl_trigger_list_add(&consumer->session->triggers, &trigger) == 0;
 
     assert_true(rc == 0 || rc == PFL_ENOMEM);
@@ -192,14 +210,15 @@ static int live(void *arg)
         rc = pfl_registry_register_source(&service, producer,
                                           pfl_span_of(descriptor, sizeof(descriptor)));
     if (rc == 0)
-        rc = pfl_session_enable(
-            &service, &consumer,
-            &(struct pfl_session_enable_conf){.config = pfl_span_of(config, sizeof(config))}, why);
+        rc =
+            pfl_session_enable(&service, &consumer,
+                               &(struct pfl_session_enable_conf){.config = kit_span(&config)}, why);
     if (rc == 0)
         run_session(&service, &consumer, &read);
     if (producer != NULL)
         pfl_registry_remove_producer(&service, producer);
     pfl_registry_remove_consumer(&service, &consumer);
+    assert_int_equal(service.shares.peer_bytes.used, 0);
     pfl_service_fini(&service);
     return rc;
 }
@@ -208,6 +227,7 @@ static void the_whole_life_of_a_session_survives_every_failed_allocation(void **
 {
     (void)state;
     now_ns = 1000000000000ull;
+    make_config();
     pfl_sweep(live, NULL, true);
 }
 

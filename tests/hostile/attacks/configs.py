@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user's configs make the service keep, besides buffers."""
+import time
+
+from attacks.sessions import string_filter
+from world import Consumer, Failed, World, field
+
+ATTACKS = ["kept_memory"]
+GUARDRAILS_MIB = 64  # besides what is allowed
+
+
+def attack(world, function, *args):
+    said = world.attack("member", function, *args).wait_ready(120)
+    if said != "ready":
+        raise Failed("the attacker: " + said)
+
+
+def enable_large(ready, path):
+    """Sessions whose configs compile to as much as is allowed: rules, a filter's table, patterns for names."""
+    kept = []
+    pattern = "(?:[a-c]y){800}"
+    numbers = range(9)
+    triggers = b"".join(field(2, field(1, "t%d" % i) + field(2, "%d" % i + pattern)) for i in numbers)
+    sources = b"".join(field(2, field(1, field(1, "s%d" % i)) + field(3, "%d" % i + pattern)) for i in numbers)
+    for _ in range(5):
+        consumer = Consumer(path)
+        why = consumer.enable(field(1, field(1, 4)) + sources + field(17, field(1, 4) + triggers + field(3, 60000))
+                              + string_filter(pattern, 50, [127 << 3 | 1, 0] * 7900))
+        if why:
+            raise AssertionError(why)
+        kept.append(consumer)
+    ready()
+
+
+def kept_memory(build):
+    """with --guardrails, what the configs of one user make the service keep does not end it"""
+    with World(build, ["--guardrails"]) as world:
+        before = world.memory_kb("VmRSS")
+        attack(world, enable_large, world.consumer)
+        grown = (world.memory_kb("VmRSS") - before) >> 10
+        if grown < GUARDRAILS_MIB:
+            raise Failed("this takes %d MiB, which no guardrail forbids: the attack tries nothing" % grown)
+        end = time.monotonic() + 65  # two looks at the memory, 30 s apart
+        while world.is_alive() and time.monotonic() < end:
+            time.sleep(0.5)
+        if not world.is_alive():
+            raise Failed("it ended itself: " + "; ".join(
+                line for line in world.log_lines() if "guardrail" in line))
+        return "the service grew by %d MiB, and lives" % grown
