@@ -35,6 +35,7 @@ static void commit_chunk(const struct pfl_commit_conf *conf, uint16_t buffer_id,
         .producer_pid = conf->identity.pid,
         .machine_id = conf->identity.machine_id,
         .who = conf->identity.who,
+        .credit = conf->identity.credit,
     };
 
     if (buffer == NULL)
@@ -131,6 +132,7 @@ static void on_patches(void *user, struct pfl_commit_data_patch_list *list)
                                        .has_more_patches = list->has_more_patches,
                                        .patches = patches,
                                        .patches_len = len,
+                                       .credit = conf->identity.credit,
                                    });
 }
 

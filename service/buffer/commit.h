@@ -17,7 +17,8 @@ struct pfl_commit_identity {
     uint32_t uid;
     int64_t pid; /* -1 unknown */
     uint32_t machine_id;
-    uint64_t who; /* the user who is charged: base/shares.h */
+    uint64_t who;                           /* the user who is charged: base/shares.h */
+    struct pfl_trace_buffer_credit *credit; /* borrowed; NULL: none */
 };
 
 /* TraceStats of the whole service, and the number of entries that did not match the state of the

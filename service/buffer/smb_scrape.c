@@ -44,6 +44,7 @@ static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, 
                                         .producer_pid = conf->identity.pid,
                                         .machine_id = conf->identity.machine_id,
                                         .who = conf->identity.who,
+                                        .credit = conf->identity.credit,
                                     });
     result->offered++;
 }

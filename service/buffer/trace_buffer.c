@@ -21,12 +21,13 @@ const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   12
                                                                   2048, 4096, 8192, 12288, 16384};
 
 /*
- * How far back a peer may make us search: a few records each time, and more only from a credit that
- * chunks earn as they come.
+ * How far back a producer may make us search: a few records each time, and more only from the
+ * credit that its chunks earn as they come, for whichever buffer. The maximum is a packet of 256
+ * MiB in chunks of 4 KiB, or some 1 ms.
  */
 #define SEARCH_FREE       64u
 #define SEARCH_EARNED     64u
-#define SEARCH_CREDIT_MAX 4000000u
+#define SEARCH_CREDIT_MAX 65536u
 
 /* An incoming chunk. */
 struct incoming {
@@ -57,7 +58,6 @@ int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
     self->fill_policy = conf->fill_policy;
     self->stats.buffer_size = self->ring.size_bytes;
     self->pass.is_drained = true;
-    self->search_credit = SEARCH_CREDIT_MAX;
     *ret_buffer = self;
     return 0;
 }
@@ -95,13 +95,19 @@ static void wake(struct pfl_trace_buffer *self, struct pfl_sequence *seq)
     }
 }
 
-static void find_chunk(struct pfl_trace_buffer *self, const struct pfl_sequence *seq,
-                       uint32_t chunk_id, struct pfl_sequence_spot *ret_spot)
+static void earn(uint32_t *credit, uint32_t earned, uint32_t max)
 {
-    ret_spot->steps = SEARCH_FREE + self->search_credit;
+    *credit = *credit < max - earned ? *credit + earned : max;
+}
+
+static void find_chunk(const struct pfl_trace_buffer *self, const struct pfl_sequence *seq,
+                       uint32_t chunk_id, struct pfl_trace_buffer_credit *credit,
+                       struct pfl_sequence_spot *ret_spot)
+{
+    ret_spot->steps = SEARCH_FREE + (credit != NULL ? credit->searches : 0);
     pfl_sequence_find(seq, &self->ring, chunk_id, ret_spot);
-    if (ret_spot->steps > SEARCH_FREE)
-        self->search_credit -= ret_spot->steps - SEARCH_FREE;
+    if (credit != NULL && ret_spot->steps > SEARCH_FREE)
+        credit->searches -= ret_spot->steps - SEARCH_FREE;
 }
 
 /* ---- commit ---- */
@@ -266,7 +272,7 @@ static bool settle_known_chunk(struct pfl_trace_buffer *self, struct pfl_sequenc
         discard(self);
         return true;
     }
-    find_chunk(self, seq, in->chunk->chunk_id, &spot);
+    find_chunk(self, seq, in->chunk->chunk_id, in->chunk->credit, &spot);
     if (spot.is_lost) {
         discard(self);
         return true;
@@ -426,23 +432,25 @@ void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
         pfl_sequence_add_loss(seq, PFL_LOSS_WRITER_ABORT);
     }
     wake(self, seq);
-    if (self->search_credit < SEARCH_CREDIT_MAX)
-        self->search_credit += SEARCH_EARNED;
+    if (chunk->credit != NULL)
+        earn(&chunk->credit->searches, SEARCH_EARNED, SEARCH_CREDIT_MAX);
     if (!settle_known_chunk(self, seq, &in))
         store(self, seq, &in);
 }
 
 /* ---- patch ---- */
 
-static struct pfl_record *find_patched(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
-                                       uint32_t chunk_id)
+static struct pfl_record *find_patched(const struct pfl_trace_buffer *self,
+                                       struct pfl_sequence *seq,
+                                       const struct pfl_trace_buffer_patches *batch)
 {
+    uint32_t chunk_id = batch->chunk_id;
     pfl_place place = pfl_sequence_recent_of(seq, chunk_id)->place;
     struct pfl_sequence_spot spot;
 
     if (place != 0 && pfl_trace_ring_get(&self->ring, place)->chunk_id == chunk_id)
         return pfl_trace_ring_get(&self->ring, place);
-    find_chunk(self, seq, chunk_id, &spot);
+    find_chunk(self, seq, chunk_id, batch->credit, &spot);
     return spot.is_match ? pfl_trace_ring_get(&self->ring, spot.before) : NULL;
 }
 
@@ -463,7 +471,7 @@ void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
     uint64_t key = pfl_sequence_key(batch->producer_serial, batch->producer_id, batch->writer_id);
     struct pfl_sequence *seq =
         self->copy == NULL ? pfl_sequence_table_find(&self->sequences, key) : NULL;
-    struct pfl_record *rec = seq != NULL ? find_patched(self, seq, batch->chunk_id) : NULL;
+    struct pfl_record *rec = seq != NULL ? find_patched(self, seq, batch) : NULL;
     uint32_t payload_bytes;
     uint32_t sizes_end;
 

@@ -59,6 +59,14 @@ struct pfl_trace_buffer_stats {
     uint64_t trace_writer_packet_loss;
 };
 
+/*
+ * What a producer may cost in all buffers together, besides what each request has: its chunks earn
+ * it, up to a maximum. Starts with zeros.
+ */
+struct pfl_trace_buffer_credit {
+    uint32_t searches; /* records that may be passed for chunks and patches that come late */
+};
+
 /* One SMB chunk as it is committed or scraped. */
 struct pfl_trace_buffer_chunk {
     uint16_t producer_id;
@@ -72,9 +80,10 @@ struct pfl_trace_buffer_chunk {
     size_t payload_bytes;
     /* The writer's identity, for the packets' trusted fields; kept with the sequence. */
     uint32_t producer_uid;
-    int64_t producer_pid; /* -1 unknown */
-    uint32_t machine_id;  /* 0 = this host */
-    uint64_t who;         /* is charged for the writer's sequence: shares.h */
+    int64_t producer_pid;                   /* -1 unknown */
+    uint32_t machine_id;                    /* 0 = this host */
+    uint64_t who;                           /* is charged for the writer's sequence: shares.h */
+    struct pfl_trace_buffer_credit *credit; /* the producer's; borrowed until return; NULL: none */
 };
 
 struct pfl_trace_buffer_patch {
@@ -133,6 +142,7 @@ struct pfl_trace_buffer_patches {
     bool has_more_patches;
     const struct pfl_trace_buffer_patch *patches; /* borrowed until return */
     size_t patches_len;
+    struct pfl_trace_buffer_credit *credit; /* as in a chunk */
 };
 void pfl_trace_buffer_patch(struct pfl_trace_buffer *self,
                             const struct pfl_trace_buffer_patches *batch);

@@ -72,7 +72,6 @@ int pfl_trace_buffer_clone(struct pfl_trace_buffer *self, struct pfl_trace_buffe
     }
     self->pass.has_reader = false; /* the next reader preserves the bytes that it changes */
     clone->stats = self->stats;
-    clone->search_credit = self->search_credit;
     clone->pass = self->pass;
     clone->pass.has_reader = false;
     make_read_only(clone);

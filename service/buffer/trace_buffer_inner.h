@@ -25,7 +25,6 @@ struct pfl_trace_buffer {
     struct pfl_trace_buffer_stats stats;
     enum pfl_fill_policy fill_policy;
     bool is_sealed; /* takes no commits: a DISCARD buffer that is full, or a clone */
-    uint32_t search_credit;
     struct pfl_trace_buffer_pass pass;
     struct pfl_packet_reader reader;
     struct pfl_slices slices;

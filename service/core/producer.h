@@ -7,6 +7,7 @@
 #define PFL_SERVICE_PRODUCER_H
 
 #include "service/buffer/smb_map.h"
+#include "service/buffer/trace_buffer.h"
 #include "service/core/data_source.h"
 
 #define PFL_PRODUCER_MAX_SOURCES      256u
@@ -63,6 +64,7 @@ struct pfl_producer {
     struct pfl_list flushes;   /* borrowed pfl_flush_wait.of_producer */
     uint64_t walk;             /* the last walk over a session's producers that came here */
     struct pfl_smb_map smb;
+    struct pfl_trace_buffer_credit credit;
     uint32_t scraped_page;    /* after it left: where its last scrape continues */
     uint64_t smb_taken_bytes; /* pfl_service_take_smb */
     uint64_t held_bytes;      /* counted in the service's peer_bytes */

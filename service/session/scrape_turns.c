@@ -21,7 +21,7 @@
 struct scope {
     const struct pfl_service *service;
     const struct pfl_session *session; /* NULL: of all */
-    const struct pfl_producer *producer;
+    struct pfl_producer *producer;
 };
 
 static struct pfl_trace_buffer *get_writer_buffer(void *user, uint16_t writer_id)
@@ -50,14 +50,15 @@ static bool may_have_chunks(const struct pfl_session *session, const struct pfl_
 /* Scrapes a part of its memory, for one session or all. True: it is finished. */
 static bool scrape_some(const struct scope *scope, uint32_t *page, uint64_t *credit)
 {
-    const struct pfl_producer *producer = scope->producer;
+    struct pfl_producer *producer = scope->producer;
     const struct pfl_smb_scrape_conf conf = {
         .identity = {.producer_id = producer->id,
                      .producer_serial = (uint32_t)producer->serial,
                      .uid = producer->uid,
                      .pid = producer->pid,
                      .machine_id = producer->machine_id,
-                     .who = producer->who},
+                     .who = producer->who,
+                     .credit = &producer->credit},
         .map = &producer->smb,
         .get_writer_buffer = get_writer_buffer,
         .user = (void *)(uintptr_t)scope,

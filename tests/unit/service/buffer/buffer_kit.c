@@ -12,6 +12,8 @@
 
 void kit_chunk_begin(struct kit_chunk *self, uint16_t producer, uint16_t writer, uint32_t chunk_id)
 {
+    static struct pfl_trace_buffer_credit credit; /* of all producers */
+
     self->chunk = (struct pfl_trace_buffer_chunk){
         .producer_id = producer,
         .writer_id = writer,
@@ -20,6 +22,7 @@ void kit_chunk_begin(struct kit_chunk *self, uint16_t producer, uint16_t writer,
         .payload = self->payload,
         .producer_uid = 1000u + producer,
         .producer_pid = 2000 + producer,
+        .credit = &credit,
     };
 }
 

@@ -321,25 +321,64 @@ static void a_scraped_chunk_that_was_overwritten_is_stored_again_with_what_is_ne
     kit_expect_end(ring);
 }
 
+static void commit_in_order(struct pfl_trace_buffer *buffer, uint32_t chunks,
+                            struct pfl_trace_buffer_credit *credit)
+{
+    for (uint32_t i = 0; i < chunks; i++) {
+        kit_chunk_begin(&c, 1, 1, i);
+        kit_chunk_add(&c, 'a', 4);
+        c.chunk.credit = credit;
+        pfl_trace_buffer_commit(buffer, &c.chunk);
+    }
+}
+
 static void a_peer_cannot_make_us_search_without_end(void **state)
 {
-    struct pfl_trace_buffer_patches far = {.producer_id = 1, .writer_id = 1, .chunk_id = 1};
+    struct pfl_trace_buffer_credit credit = {0};
+    struct pfl_trace_buffer_patches far = {
+        .producer_id = 1, .writer_id = 1, .chunk_id = 1, .credit = &credit};
     struct pfl_trace_buffer *wide = kit_buffer((uint64_t)8 << 20, PFL_FILL_RING_BUFFER);
-    uint64_t failed;
-    uint32_t i;
 
     (void)state;
-    for (i = 0; i < 100000; i++)
-        kit_commit(wide, 1, i, 0, 'a', 4);
-    for (i = 0; i < 1000; i++)
-        pfl_trace_buffer_patch(wide, &far); /* 100,000 records back */
-    assert_true(kit_stats(wide).patches_failed > 900);
-    assert_true(kit_stats(wide).patches_failed < 1000);
-    far.chunk_id = 100000 - 32; /* near: always found */
-    failed = kit_stats(wide).patches_failed;
+    commit_in_order(wide, 60000, &credit);
+    pfl_trace_buffer_patch(wide, &far); /* 60,000 records back */
+    assert_int_equal(kit_stats(wide).patches_failed, 0);
+    for (unsigned i = 0; i < 1000; i++)
+        pfl_trace_buffer_patch(wide, &far);
+    assert_int_equal(kit_stats(wide).patches_failed, 1000);
+    far.chunk_id = 60000 - 32; /* near: always found */
     pfl_trace_buffer_patch(wide, &far);
-    assert_int_equal(kit_stats(wide).patches_failed, failed);
+    assert_int_equal(kit_stats(wide).patches_failed, 1000);
     pfl_trace_buffer_free(wide);
+}
+
+/* One credit, whatever the number of buffers, of sessions and of writers. */
+static void a_peer_searches_no_more_in_many_buffers_than_in_one(void **state)
+{
+    struct pfl_trace_buffer_credit credit = {0};
+    struct pfl_trace_buffer_credit other = {0};
+    struct pfl_trace_buffer_patches far = {
+        .producer_id = 1, .writer_id = 1, .chunk_id = 1, .credit = &credit};
+    struct pfl_trace_buffer *wide[8];
+    uint64_t failed = 0;
+
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        wide[i] = kit_buffer((uint64_t)4 << 20, PFL_FILL_RING_BUFFER);
+        commit_in_order(wide[i], 40000, &credit);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        pfl_trace_buffer_patch(wide[i], &far);
+        failed += kit_stats(wide[i]).patches_failed;
+    }
+    assert_int_equal(failed, 7);
+    assert_int_equal(credit.searches, 0); /* the second search ended where it was used up */
+    other.searches = 40000;
+    far.credit = &other; /* nobody uses up another one's */
+    pfl_trace_buffer_patch(wide[1], &far);
+    assert_int_equal(kit_stats(wide[1]).patches_failed, 1);
+    for (size_t i = 0; i < 8; i++)
+        pfl_trace_buffer_free(wide[i]);
 }
 
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -364,6 +403,7 @@ int main(void)
         ROW(a_chunk_committed_again_may_not_shrink_grow_past_its_place_or_lose_flags),
         ROW(a_complete_chunk_that_was_read_is_discarded_when_it_comes_again),
         ROW(a_peer_cannot_make_us_search_without_end),
+        ROW(a_peer_searches_no_more_in_many_buffers_than_in_one),
         ROW(a_scraped_chunk_that_was_overwritten_is_stored_again_with_what_is_new),
     };
 
