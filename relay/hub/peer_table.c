@@ -219,6 +219,7 @@ int pfl_peer_table_settle(struct pfl_peer_table *self, struct pfl_hub_peer *peer
 
 void pfl_peer_table_leave(struct pfl_peer_table *self, struct pfl_hub_peer *peer)
 {
+    pfl_list_remove(&peer->waits_for_trigger);
     while (!pfl_list_is_empty(&peer->throttled))
         pfl_list_remove(peer->throttled.next);
     if (peer->host != NULL)

@@ -46,11 +46,12 @@ struct pfl_hub_peer {
     bool is_evicted;   /* closed because its host, or its collector, has a newer one */
     struct pfl_list of_collectors; /* of the connection that counts for its collector */
     struct pfl_host *host; /* of an agent: borrowed while it is the host's connection, else NULL */
-    struct pfl_list throttled;       /* an operator's: throttle.h */
-    struct pfl_agent_events *events; /* an agent's event stream; NULL: none now */
-    uint64_t passed;                 /* the last trigger that was forwarded to it */
-    bool is_passing;                 /* one is in flight */
-    bool lacks_events;               /* it does not know events (404) */
+    struct pfl_list throttled;         /* an operator's: throttle.h */
+    struct pfl_agent_events *events;   /* an agent's event stream; NULL: none now */
+    struct pfl_list waits_for_trigger; /* trigger_passing.h: in its list, or in none */
+    uint64_t passed;                   /* the last trigger that was forwarded to it */
+    bool is_passing;                   /* one is in flight */
+    bool lacks_events;                 /* it does not know events (404) */
 };
 
 struct pfl_peer_table {

@@ -40,32 +40,44 @@ find(struct pfl_trigger_log *log, const struct pfl_trigger_log_entry *raised, ui
     return NULL;
 }
 
-static struct pfl_trigger_log_entry *older_of(struct pfl_trigger_log_entry *a,
-                                              struct pfl_trigger_log_entry *b)
+static unsigned count_of(const struct pfl_trigger_log *log, const char *host)
 {
-    return a == NULL || b->number < a->number ? b : a;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < PFL_TRIGGER_LOG_KEPT; i++)
+        count += log->kept[i].number != 0 && strcmp(log->kept[i].host, host) == 0;
+    return count;
 }
 
-/* A free entry, or the one to replace. */
+/* A free entry, or the one to replace: the host's own oldest, if it has its share; else the oldest
+ * of the host that has most. */
 static struct pfl_trigger_log_entry *make_room(struct pfl_trigger_log *log, const char *host,
                                                uint64_t now_ms)
 {
-    struct pfl_trigger_log_entry *oldest = NULL;
-    struct pfl_trigger_log_entry *own = NULL;
-    unsigned own_len = 0;
+    struct pfl_trigger_log_entry *found = NULL;
+    unsigned most = 0;
+    bool is_full;
 
     for (unsigned i = 0; i < PFL_TRIGGER_LOG_KEPT; i++) {
-        struct pfl_trigger_log_entry *r = &log->kept[i];
-
-        if (!is_kept(r, now_ms))
-            r->number = 0;
-        oldest = older_of(oldest, r);
-        if (r->number == 0 || strcmp(r->host, host) != 0)
-            continue;
-        own = older_of(own, r);
-        own_len++;
+        if (!is_kept(&log->kept[i], now_ms))
+            log->kept[i].number = 0;
     }
-    return own_len >= PFL_TRIGGER_LOG_OF_HOST ? own : oldest;
+    is_full = count_of(log, host) >= PFL_TRIGGER_LOG_OF_HOST;
+    for (unsigned i = 0; i < PFL_TRIGGER_LOG_KEPT; i++) {
+        struct pfl_trigger_log_entry *r = &log->kept[i];
+        unsigned count;
+
+        if (is_full && strcmp(r->host, host) != 0)
+            continue;
+        if (!is_full && r->number == 0)
+            return r;
+        count = r->number != 0 ? count_of(log, r->host) : 0;
+        if (count > most || (count == most && found != NULL && r->number < found->number)) {
+            found = r;
+            most = count;
+        }
+    }
+    return found;
 }
 
 bool pfl_trigger_log_add(struct pfl_trigger_log *self, const struct pfl_trigger_log_entry *raised,

@@ -12,7 +12,7 @@
 #include "base/ulid.h"
 #include "proto/tunnel/identity.h"
 
-#define PFL_TRIGGER_LOG_KEPT 32u /* further ones replace the oldest */
+#define PFL_TRIGGER_LOG_KEPT 32u /* further ones replace the oldest of the host that has most */
 /* of these, reported by one host: further ones replace its own oldest */
 #define PFL_TRIGGER_LOG_OF_HOST 8u
 #define PFL_TRIGGER_LOG_KEPT_MS 600000u

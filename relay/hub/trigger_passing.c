@@ -20,6 +20,7 @@
 #include "relay/hub/audit_context.h"
 
 #define PASSING_BODY_BYTES 4096u
+#define HOSTS_OF_ANSWER    2u /* that get it with each answer: so some are always in flight */
 
 /* A trigger in flight to one host. */
 struct passing {
@@ -28,6 +29,9 @@ struct passing {
     struct pfl_audit_context context; /* the operator's name, and the target host */
     char detail[PFL_AUDIT_LOG_DETAIL_BYTES];
 };
+
+static void go_on_with(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent);
+static void go_on(struct pfl_trigger_passing *self, unsigned hosts);
 
 static void on_answer(void *user, int err, unsigned status, struct pfl_span body)
 {
@@ -44,7 +48,8 @@ static void on_answer(void *user, int err, unsigned status, struct pfl_span body
                                 &(struct pfl_audit_context_more){.detail = t->detail});
     pfl_mem_free(t);
     agent->is_passing = false;
-    pfl_trigger_passing_next(all, agent);
+    go_on_with(all, agent);
+    go_on(all, HOSTS_OF_ANSWER);
 }
 
 static struct passing *make(struct pfl_trigger_passing *all, struct pfl_hub_peer *agent,
@@ -135,7 +140,22 @@ static bool pass(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent,
     return true;
 }
 
-void pfl_trigger_passing_next(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent)
+/* Every host that is looked at costs, whether it gets the trigger or not. */
+static bool take_budget(struct pfl_trigger_passing *self, uint64_t now_ms)
+{
+    if (pfl_token_bucket_get(&self->budget, now_ms) == 0)
+        return false;
+    pfl_token_bucket_take(&self->budget, 1);
+    return true;
+}
+
+static void wait_for_turn(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent)
+{
+    pfl_list_remove(&agent->waits_for_trigger);
+    pfl_list_append(&self->waiting, &agent->waits_for_trigger);
+}
+
+static void go_on_with(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent)
 {
     uint64_t now_ms = pfl_peer_table_get_now_ms(self->peers);
     const struct pfl_trigger_log_entry *r;
@@ -144,25 +164,64 @@ void pfl_trigger_passing_next(struct pfl_trigger_passing *self, struct pfl_hub_p
         return;
     while (!agent->is_passing &&
            (r = pfl_trigger_log_next(&self->log, agent->passed, now_ms)) != NULL) {
+        if (!take_budget(self, now_ms)) {
+            wait_for_turn(self, agent);
+            return;
+        }
         if (!pass(self, agent, r))
             return;
         agent->passed = r->number;
     }
 }
 
-void pfl_trigger_passing_raise(struct pfl_trigger_passing *self,
-                               const struct pfl_trigger_log_entry *raised)
+static void list_all(struct pfl_trigger_passing *self)
 {
     struct pfl_list *it;
 
-    if (!pfl_trigger_log_add(&self->log, raised, pfl_peer_table_get_now_ms(self->peers)))
-        return;
-    PFL_LIST_EACH (it, &self->peers->peers)
-        pfl_trigger_passing_next(self, PFL_CONTAINER_OF(it, struct pfl_hub_peer, node));
+    self->listed = self->log.last;
+    PFL_LIST_EACH (it, &self->peers->peers) {
+        struct pfl_hub_peer *peer = PFL_CONTAINER_OF(it, struct pfl_hub_peer, node);
+
+        if (peer->state == PFL_HUB_PEER_INTRODUCED && peer->passed < self->listed)
+            wait_for_turn(self, peer);
+    }
+}
+
+static void go_on(struct pfl_trigger_passing *self, unsigned hosts)
+{
+    uint64_t now_ms = pfl_peer_table_get_now_ms(self->peers);
+
+    if (pfl_list_is_empty(&self->waiting) && self->listed != self->log.last)
+        list_all(self);
+    while (hosts-- != 0 && !pfl_list_is_empty(&self->waiting) &&
+           pfl_token_bucket_get(&self->budget, now_ms) != 0) {
+        struct pfl_hub_peer *agent =
+            PFL_CONTAINER_OF(self->waiting.next, struct pfl_hub_peer, waits_for_trigger);
+
+        pfl_list_remove(&agent->waits_for_trigger);
+        go_on_with(self, agent);
+    }
+}
+
+void pfl_trigger_passing_next(struct pfl_trigger_passing *self, struct pfl_hub_peer *agent)
+{
+    go_on_with(self, agent);
+    go_on(self, self->hosts);
+}
+
+void pfl_trigger_passing_raise(struct pfl_trigger_passing *self,
+                               const struct pfl_trigger_log_entry *raised)
+{
+    if (pfl_trigger_log_add(&self->log, raised, pfl_peer_table_get_now_ms(self->peers)))
+        go_on(self, self->hosts);
 }
 
 void pfl_trigger_passing_init(struct pfl_trigger_passing *self, struct pfl_peer_table *peers)
 {
     memset(self, 0, sizeof(*self));
     self->peers = peers;
+    self->hosts = PFL_TRIGGER_PASSING_HOSTS;
+    pfl_list_init(&self->waiting);
+    pfl_token_bucket_set(&self->budget, PFL_TRIGGER_PASSING_PER_S, PFL_TRIGGER_PASSING_AT_ONCE,
+                         pfl_peer_table_get_now_ms(peers));
 }

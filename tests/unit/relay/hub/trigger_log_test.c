@@ -109,6 +109,24 @@ static void a_host_that_floods_pushes_out_its_own(void **state)
     assert_int_equal(count_of(&log, "two", 1000) + count_of(&log, "three", 1000), 16);
 }
 
+/* Four that flood fill the log: the next one takes the place of one of theirs. */
+static void hosts_that_flood_push_out_their_own(void **state)
+{
+    static struct pfl_trigger_log log;
+    char session[16];
+    char host[16];
+
+    (void)state;
+    memset(&log, 0, sizeof(log));
+    assert_true(add(&log, "honest", "two", 0, 1000));
+    for (unsigned i = 0; i < 5000; i++) {
+        (void)snprintf(session, sizeof(session), "e%u", i);
+        (void)snprintf(host, sizeof(host), "eve%u", i % 6);
+        assert_true(add(&log, session, host, 0, 1000));
+    }
+    assert_int_equal(count_of(&log, "two", 1000), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +134,7 @@ int main(void)
         cmocka_unit_test(one_that_all_hosts_raise_is_one),
         cmocka_unit_test(what_was_raised_no_later_says_nothing_new),
         cmocka_unit_test(a_host_that_floods_pushes_out_its_own),
+        cmocka_unit_test(hosts_that_flood_push_out_their_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,52 @@ static void a_trigger_goes_to_every_other_host(void **state)
     assert_string_equal(a->asked, "");
 }
 
+static unsigned count_passed(const char *trigger)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < world.peers_len; i++)
+        count += world_count(world.peer[i].asked, trigger);
+    return count;
+}
+
+/* The others get it with each answer, and with what any agent says. */
+static void of_many_hosts_a_few_get_it_at_a_time(void **state)
+{
+    static const char *const names[] = {"c", "d", "e", "f"};
+
+    (void)state;
+    connect_hosts();
+    world.triggers.hosts = 1;
+    b->answer = 0;
+    for (unsigned i = 0; i < 4; i++)
+        world_connect(PFL_IDENTITY_HOST, names[i])->answer = 0;
+    world_say_events(a, RAISED("t")); /* it is looked at, too, and gets nothing */
+    world_say_events(a, RAISED_ORDER("x"));
+    assert_in_range(count_passed("trigger=t"), 1, 2);
+    world_answer_now(b, 200, "{}");
+    assert_in_range(count_passed("trigger=t"), 2, 4);
+    for (unsigned i = 0; i < 8; i++) {
+        world.now_ms += PFL_TRIGGER_LOG_ORDER_MS;
+        world_say_events(a, RAISED_ORDER("x"));
+    }
+    assert_int_equal(count_passed("trigger=t"), 5);
+}
+
+/* Whatever it raises, and however many raise: the relay's work for all hosts has a rate. */
+static void all_triggers_together_have_a_rate(void **state)
+{
+    (void)state;
+    connect_hosts();
+    pfl_token_bucket_take(&world.triggers.budget, PFL_TRIGGER_PASSING_AT_ONCE);
+    world_say_events(a, RAISED("t"));
+    assert_int_equal(count_passed("trigger=t"), 0);
+    world.now_ms += 1000;
+    world_say_events(a, RAISED("u"));
+    assert_int_equal(count_passed("trigger=t"), 1);
+    assert_int_equal(count_passed("trigger=u"), 1);
+}
+
 static void its_age_is_by_the_hosts_clock_and_ours(void **state)
 {
     (void)state;
@@ -266,13 +312,15 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0xbbe91586dc4af72e);
+    pfl_assert_recorded(0x469d16b41ac6fc47);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WORLD_TEST(a_trigger_goes_to_every_other_host),
+        WORLD_TEST(of_many_hosts_a_few_get_it_at_a_time),
+        WORLD_TEST(all_triggers_together_have_a_rate),
         WORLD_TEST(its_age_is_by_the_hosts_clock_and_ours),
         WORLD_TEST(without_the_hosts_clock_it_is_now),
         WORLD_TEST(a_host_that_comes_within_ten_minutes_gets_it_and_a_later_one_does_not),
