@@ -5,6 +5,7 @@
 # content, types, a summary, a trace that is broken, and the answer of segments against that of the merged trace.
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/collected_hosts.sh"
 P=$BIN/perfleet
 ENGINE=${TRACE_PROCESSOR:-${PERFETTO_BIN_DIR:-}/trace_processor_shell}
 if [ ! -x "$ENGINE" ]; then
@@ -73,46 +74,8 @@ check "and one that takes all memory" says 'is passed over: its Trace Processor|
 
 # ---- segments of a collector against the trace that is made of them: a slice has one beginning, in one segment.
 # At a border a packet may need names that are in the segment before: one slice each is tolerated there.
-make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
-pki operator keeper
-tls_of() { TLS=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-$1.pem" --key "$WORK/pki/operator-$1.key"); }
-as() { # as OPERATOR COMMAND ARGS...
-    local TLS
-    tls_of "$1"
-    timeout 600 "$P" "$2" --relay "$RELAY" "${TLS[@]}" "${@:3}"
-}
-cat >policy.pbtx <<'END'
-rule { name: "me" operator: "me" host: "*" }
-rule { name: "keeper" operator: "keeper" host: "*" role: "collectors" }
-role { name: "collectors" collect: true }
-END
-MEETING=(--policy "$WORK/policy.pbtx")
-start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
-mkdir -m 700 "$WORK/store"
-for host in web1 db1; do
-    mkdir -p "$WORK/$host" "$WORK/spool-$host"
-    use_service "$host"
-    start "$host" "$BIN/perfleetd" --output-dir "$WORK/spool-$host"
-    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
-    start "example-$host" "$BIN/perfleet-example" --track-events
-    wait_for_source track_event 1
-    start_agent "$host" --segments-dir "$WORK/spool-$host"
-done
-tls_of keeper
-start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" "${TLS[@]}"
-check "a collector serves" wait_for 20 grep -q 'serving: ' collector.log
-cat >order.pbtx <<'END'
-name: "slices"
-select { host: "*" }
-config { buffers { size_kb: 8192 } data_sources { config { name: "track_event" } } }
-continuous { segment_ms: 1000 }
-END
-check "it takes an order" as me order put order.pbtx
-has_traces() { [ "$(as me traces --json "${@:2}" 2>/dev/null | grep -c '"id"')" -ge "$1" ]; }
-check "traces of both hosts are stored" wait_for 120 eval 'has_traces 4 --host web1 && has_traces 4 --host db1'
-as me order rm slices >/dev/null
-is_drained() { [ -z "$(ls spool-web1)" ] && [ -z "$(ls spool-db1)" ]; }
-check "all of them" wait_for 120 is_drained
+EXAMPLE=(--track-events) SOURCE=track_event
+store_traces slices 4
 check "they become one trace" as me traces get --order slices --whole -o merged.pftrace
 COUNT='SELECT name, count(*) AS n FROM slice GROUP BY name'
 sums() { tail -n +2 | tr -d '\r' | awk -F, '{ sum[$4] += $5 } END { for (name in sum) print name, sum[name] }' | sort; }

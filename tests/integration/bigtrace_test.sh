@@ -5,54 +5,15 @@
 # collector with traces of two hosts and a Trace Processor: the one of TRACE_PROCESSOR, or a played one.
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/collected_hosts.sh"
 P=$BIN/perfleet
 ENGINE=${TRACE_PROCESSOR:-$ROOT/tests/support/played_processor.py}
 cd "$WORK" || exit 1
 is() { [ "$("${@:2}")" = "$1" ]; }
 
 # ---- a relay, a collector, traces of two hosts
-make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
-pki operator keeper
-tls_of() { TLS=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-$1.pem" --key "$WORK/pki/operator-$1.key"); }
-as_me() {
-    local TLS
-    tls_of me
-    timeout 300 "$P" "$1" --relay "$RELAY" "${TLS[@]}" "${@:2}"
-}
-cat >policy.pbtx <<'END'
-rule { name: "me" operator: "me" host: "*" }
-rule { name: "keeper" operator: "keeper" host: "*" role: "collectors" }
-role { name: "collectors" collect: true }
-END
-MEETING=(--policy "$WORK/policy.pbtx")
-start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
-mkdir -m 700 "$WORK/store"
-for host in web1 db1; do
-    mkdir -p "$WORK/$host" "$WORK/spool-$host"
-    use_service "$host"
-    start "$host" "$BIN/perfleetd" --output-dir "$WORK/spool-$host"
-    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME"
-    start "example-$host" "$BIN/perfleet-example" --rate 1000
-    wait_for_source "$EXAMPLE_SOURCE" 1
-    start_agent "$host" --segments-dir "$WORK/spool-$host" --label "role=${host%1}"
-done
-tls_of keeper
-start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" "${TLS[@]}"
-COLLECTOR_PID=$STARTED
-check "a collector serves" wait_for 20 grep -q 'serving: ' "$WORK/collector.log"
-cat >cpu.pbtx <<END
-name: "cpu"
-select { host: "*" }
-config { buffers { size_kb: 4096 fill_policy: RING_BUFFER } data_sources { config { name: "$EXAMPLE_SOURCE" } } }
-continuous { segment_ms: 1000 }
-END
-as_me order put cpu.pbtx >/dev/null
-count_traces() { as_me traces --json "$@" 2>/dev/null | grep -c '"id"'; }
-has_traces() { [ "$(count_traces "${@:2}")" -ge "$1" ]; }
-check "traces of both hosts are stored" wait_for 120 eval 'has_traces 3 --host web1 && has_traces 3 --host db1'
-as_me order rm cpu >/dev/null
-is_drained() { [ -z "$(ls "$WORK/spool-web1")" ] && [ -z "$(ls "$WORK/spool-db1")" ]; }
-check "and the rest" wait_for 120 is_drained
+as_me() { as me "$@"; }
+store_traces cpu 3
 ALL=$(count_traces)
 WEB=$(count_traces --host web1)
 

@@ -5,17 +5,12 @@
 # verified, pinned and removed; orders are kept; and a policy that takes a right back takes effect.
 # shellcheck disable=SC1091
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/collected_hosts.sh"
 P=$BIN/perfleet
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
 pki operator keeper
 pki operator guest
-tls_of() { TLS=(--ca "$WORK/pki/ca.pem" --cert "$WORK/pki/operator-$1.pem" --key "$WORK/pki/operator-$1.key"); }
-as() { # as OPERATOR COMMAND ARGS...
-    local TLS
-    tls_of "$1"
-    timeout 300 "$P" "$2" --relay "$RELAY" "${TLS[@]}" "${@:3}"
-}
 set_policy() { # set_policy RIGHTS-OF-GUESTS
     cat >"$WORK/policy.pbtx" <<END
 rule { name: "me" operator: "me" host: "*" }
@@ -31,27 +26,7 @@ start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 mkdir -m 700 "$WORK/store"
 
 # ---- two hosts with segments, and a collector that stores them
-start_host() { # start_host NAME ROLE
-    mkdir -p "$WORK/$1" "$WORK/spool-$1"
-    use_service "$1"
-    start "$1" "$BIN/perfleetd" --output-dir "$WORK/spool-$1"
-    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
-    start "example-$1" "$BIN/perfleet-example" --rate 1000
-    wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --segments-dir "$WORK/spool-$1" --label "role=$2"
-    AGENT_PID=$STARTED
-}
-start_collector() {
-    local TLS
-    tls_of keeper
-    start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" "${TLS[@]}"
-    COLLECTOR_PID=$STARTED
-}
-cat >"$WORK/cpu.pbtx" <<END
-name: "cpu"
-select { host: "*" }
-config { buffers { size_kb: 4096 fill_policy: RING_BUFFER } data_sources { config { name: "$EXAMPLE_SOURCE" } } }
-continuous { segment_ms: 1000 }
-END
+write_order cpu
 start_host web1 web || { check "the first host is there" false; finish; }
 start_host db1 db || { check "and the second" false; finish; }
 count_traces() { as "$1" traces --json "${@:2}" 2>/dev/null | grep -c '"id"'; }
@@ -59,7 +34,7 @@ has_traces() { [ "$(count_traces "$1" "${@:3}")" -ge "$2" ]; } # has_traces OPER
 
 check "without a collector there is none to ask" says 'no collector is connected' as me traces
 start_collector
-check "it serves" wait_for 20 grep -q 'serving: ' "$WORK/collector.log"
+check "it serves" wait_for 20 is_serving
 check "an order selects its hosts itself" says 'no option --select' as me order put "$WORK/cpu.pbtx" --select '*'
 check "it takes an order" says '^cpu: put' as me order put "$WORK/cpu.pbtx"
 check "traces of the first host are found" wait_for 120 has_traces me 3 --host web1
@@ -74,7 +49,6 @@ check "and no other" lacks db1 as guest order show me/cpu
 check "by a data source of their order, too" has_traces me 3 --data-source "$EXAMPLE_SOURCE"
 check "and not by another" says 'no traces' as me traces --data-source linux.ftrace
 check "the order is removed" as me order rm cpu
-is_drained() { [ -z "$(ls "$WORK/spool-web1")" ] && [ -z "$(ls "$WORK/spool-db1")" ]; }
 check "the collector takes the rest" wait_for 120 is_drained
 
 # ---- who sees what

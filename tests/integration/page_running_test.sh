@@ -4,6 +4,7 @@
 # perfleet ui, Running: a browser copies, stops, reads and discards the hosts' sessions, changes orders and disarms alarms, as the
 # commands do; who may not; what is said without a collector, and without an agent.
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/collected_hosts.sh"
 . "$ROOT/tests/support/axe.sh"
 P=$BIN/perfleet
 
@@ -23,14 +24,6 @@ MEETING=(--policy "$WORK/policy.pbtx")
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 mkdir -m 700 "$WORK/shots" "$WORK/traces" "$WORK/store" "$WORK/handles"
 
-start_host() { # start_host NAME ROLE
-    mkdir -p "$WORK/$1" "$WORK/spool-$1"
-    use_service "$1"
-    start "$1" "$BIN/perfleetd" --output-dir "$WORK/spool-$1"
-    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
-    start "example-$1" "$BIN/perfleet-example" --rate 1000
-    wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --segments-dir "$WORK/spool-$1" --label "role=$2"
-}
 start_host web1 web || { check "the first host is there" false; finish; }
 start_host db1 db || { check "and the second" false; finish; }
 check "both hosts are at the relay" wait_for 30 says '2 of the 2 hosts|web1.*up' fleet hosts
@@ -40,16 +33,9 @@ printf 'buffers { size_kb: 1024 fill_policy: RING_BUFFER }\ndata_sources { confi
 check "a flight recorder runs on both" fleet start flight -c "$WORK/flight.pbtx" --select '*'
 check "and another, whose name is a script, on one" fleet start '<script>alert(1)</script>' -c "$WORK/flight.pbtx" --host db1
 
-start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" --ca "$WORK/pki/ca.pem" \
-    --cert "$WORK/pki/operator-keeper.pem" --key "$WORK/pki/operator-keeper.key"
-COLLECTOR=$STARTED
-wait_for 20 grep -q 'serving: ' "$WORK/collector.log"
-cat >"$WORK/cpu.pbtx" <<END
-name: "cpu"
-select { host: "*" }
-config { buffers { size_kb: 4096 fill_policy: RING_BUFFER } data_sources { config { name: "$EXAMPLE_SOURCE" } } }
-continuous { segment_ms: 1000 }
-END
+start_collector
+wait_for 20 is_serving
+write_order cpu
 check "an order records both hosts" says '^cpu: put' fleet order put "$WORK/cpu.pbtx"
 sed 's/"cpu"/"theirs"/; s/host: "\*"/host: "db1"/' "$WORK/cpu.pbtx" >"$WORK/theirs.pbtx"
 check "and one of another operator, one of them" says '^theirs: put' "$P" order put "$WORK/theirs.pbtx" --relay "$RELAY" \
@@ -79,7 +65,7 @@ WALK=$STARTED
 obey() {
     case $1 in
     raise) fleet raise boom --host db1 ;;
-    kill-collector) kill -9 "$COLLECTOR" ;;
+    kill-collector) kill -9 "$COLLECTOR_PID" ;;
     esac
     : >"$WORK/handles/$1.done"
 }

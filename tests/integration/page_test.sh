@@ -4,6 +4,7 @@
 # perfleet ui: a browser walks its pages on a small fleet with a collector; who may not come in; what is shown of a host
 # whose names are scripts; and what is said when the relay is lost.
 . "$(dirname "$0")/lib.sh"
+. "$ROOT/tests/support/collected_hosts.sh"
 . "$ROOT/tests/support/axe.sh"
 P=$BIN/perfleet
 NOTHING=1 USAGE=2
@@ -23,25 +24,11 @@ MEETING=(--policy "$WORK/policy.pbtx")
 start_meeting 127.0.0.1:0 || { check "the relay listens" false; finish; }
 mkdir -m 700 "$WORK/store" "$WORK/shots"
 
-start_host() { # start_host NAME ROLE
-    mkdir -p "$WORK/$1" "$WORK/spool-$1"
-    use_service "$1"
-    start "$1" "$BIN/perfleetd" --output-dir "$WORK/spool-$1"
-    wait_for 20 test -S "$PERFETTO_CONSUMER_SOCK_NAME" || return
-    start "example-$1" "$BIN/perfleet-example" --rate 1000
-    wait_for_source "$EXAMPLE_SOURCE" 1 && start_agent "$1" --segments-dir "$WORK/spool-$1" --label "role=$2"
-}
 start_host db1 db || { check "the first host is there" false; finish; }
 start_host web1 web || { check "and the second" false; finish; }
-start collector "$BIN/perfleet-collector" --relay "$RELAY" --store "$WORK/store" --ca "$WORK/pki/ca.pem" \
-    --cert "$WORK/pki/operator-keeper.pem" --key "$WORK/pki/operator-keeper.key"
-cat >"$WORK/cpu.pbtx" <<END
-name: "cpu"
-select { host: "*" }
-config { buffers { size_kb: 4096 fill_policy: RING_BUFFER } data_sources { config { name: "$EXAMPLE_SOURCE" } } }
-continuous { segment_ms: 1000 }
-END
-wait_for 20 grep -q 'serving: ' "$WORK/collector.log"
+start_collector
+write_order cpu
+wait_for 20 is_serving
 check "an order records both hosts" says '^cpu: put' fleet order put "$WORK/cpu.pbtx"
 
 # A process, its data source and a session whose names are markup.
