@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/shares.h"
+#include "base/slot_table.h"
 #include "service/buffer/trace_buffer.h"
 
 #define PFL_SEQUENCE_ID_FIRST 2u                                   /* 1 is the service itself */
@@ -19,19 +20,16 @@
 struct pfl_sequence_id {
     uint64_t key; /* pfl_sequence_key */
     uint64_t who;
-    uint32_t id; /* 0: the slot is empty */
+    uint32_t id;
     bool is_kept;
 };
 
 struct pfl_sequence_ids {
-    struct pfl_sequence_id *slots; /* owned; a power of two, open addressing */
-    size_t slots_len;
-    size_t used;
+    struct pfl_slot_table table; /* of pfl_sequence_id; hashes are secret: producers choose ids */
     uint32_t last_id;
-    size_t steps_left;            /* until writers are looked for that are gone */
-    struct pfl_shares numbers;    /* all that were assigned, by user */
-    struct pfl_shares *charged;   /* borrowed; NULL: nobody is charged */
-    struct pfl_hash_key hash_key; /* secret: producers choose writer ids */
+    size_t steps_left;          /* until writers are looked for that are gone */
+    struct pfl_shares numbers;  /* all that were assigned, by user */
+    struct pfl_shares *charged; /* borrowed; NULL: nobody is charged */
 };
 
 /* `charged` is borrowed until fini; NULL: nobody is charged. */

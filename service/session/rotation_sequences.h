@@ -8,18 +8,18 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/slot_table.h"
 
 #define PFL_ROTATION_SEQUENCES (1u << 20) /* in one segment */
 
 struct pfl_rotation_sequence {
-    uint32_t id; /* 0: the slot is empty */
+    uint32_t id;
     uint8_t state;
 };
 
+/* Zero-initialized. */
 struct pfl_rotation_sequences {
-    struct pfl_rotation_sequence *slots; /* owned; a power of two, open addressing */
-    size_t slots_len;
-    size_t used;
+    struct pfl_slot_table table; /* of pfl_rotation_sequence */
 };
 
 void pfl_rotation_sequences_fini(struct pfl_rotation_sequences *self); /* legal on zeroed memory */

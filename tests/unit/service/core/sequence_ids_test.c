@@ -158,13 +158,13 @@ static void writers_that_are_gone_are_forgotten_and_their_ids_are_not_used_again
     pfl_sequence_ids_keep(&ids, &kept);
     pfl_sequence_ids_forget(&ids, serials, 1);
     assert_false(pfl_sequence_ids_is_due(&ids));
-    assert_int_equal(ids.used, 501);
+    assert_int_equal(ids.table.used, 501);
     assert_int_equal(shares.used, 501 * PFL_SEQUENCE_ID_BYTES);
     assert_int_equal(id_of(1, 500), 2 + 499 * 3);
     assert_int_equal(id_of(2, 5), 2 + 4 * 3 + 1);
     assert_int_equal(id_of(3, 5), ++last);
     pfl_sequence_ids_forget(&ids, NULL, 0); /* without memory none is */
-    assert_int_equal(ids.used, 502);
+    assert_int_equal(ids.table.used, 502);
     pfl_sequence_ids_fini(&ids);
     assert_int_equal(shares.used, 0);
     pfl_sequence_ids_init(&ids, &hash_key, NULL);

@@ -24,7 +24,7 @@ static void any_id_has_its_own_state(void **state)
     assert_int_equal(pfl_rotation_sequences_get(&s, 5), 0);
     assert_int_equal(pfl_rotation_sequences_set(&s, UINT32_MAX - 4096, 9), 0);
     assert_int_equal(pfl_rotation_sequences_get(&s, UINT32_MAX - 4096), 9);
-    assert_int_equal(s.used, 3000);
+    assert_int_equal(s.table.used, 3000);
     pfl_rotation_sequences_fini(&s);
     pfl_sweep_assert_no_leak();
 }
@@ -39,11 +39,11 @@ static void the_next_segment_has_those_that_moved(void **state)
     pfl_rotation_sequences_turn(&s, 2, 1);
     for (uint32_t id = 2; id < 1002; id++)
         assert_int_equal(pfl_rotation_sequences_get(&s, id), id % 10 == 0 ? 1 : 0);
-    assert_int_equal(s.used, 100);
-    assert_true(s.slots_len < 1024);
+    assert_int_equal(s.table.used, 100);
+    assert_true(s.table.slots_len < 1024);
     pfl_rotation_sequences_turn(&s, 2, 1);
-    assert_int_equal(s.used, 0);
-    assert_null(s.slots);
+    assert_int_equal(s.table.used, 0);
+    assert_null(s.table.slots);
 }
 
 static void a_segment_has_room_for_so_many_and_the_next_one_too(void **state)

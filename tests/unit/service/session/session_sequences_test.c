@@ -199,8 +199,8 @@ static void writers_that_come_and_go_use_no_more_memory_over_time(void **state)
             write_one(producer, writer);
         remove_producer(producer);
         assert_int_equal(read_all(&last), 2000);
-        if (consumer.session->sequences.used > most)
-            most = consumer.session->sequences.used;
+        if (consumer.session->sequences.table.used > most)
+            most = consumer.session->sequences.table.used;
     }
     assert_int_equal(consumer.session->sequences.last_id, 2 + 100 * 2000);
     assert_in_range(most, 2000, 3 * known);
