@@ -14,10 +14,13 @@
  * only. Strings of filters are matched in workers: short strings by plain code with few steps; long
  * strings, and those that need more steps, by counted code.
  * Compiled code is base/mem's memory; what a match needs is libc's, because matches run in workers.
+ * PCRE2 keeps what one match needed, up to the heap's limit, for the next one; a filter has a
+ * thousand patterns, so each gives it back after the match.
  */
 #include "service/output/pattern.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -32,7 +35,7 @@
 #define PLAIN_TEXT_BYTES 256u
 #define NESTING_MAX      64u
 #define LAST_CHARACTER   0x10ffffu
-#define CONTEXT_BYTES    128u /* of a match's bounds, with its memory's headers */
+#define CONTEXT_BYTES    192u /* of a match's bounds, with its memory's headers */
 #define CHARACTER_WORK   16u  /* of a range: as much as so many pairs of bytes */
 
 #define COMMON_OPTIONS (PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C)
@@ -51,6 +54,7 @@ struct compiled {
 
 struct pfl_pattern {
     struct compiled *compiled;       /* shared */
+    pcre2_general_context *memory;   /* owned: libc's */
     pcre2_match_data *match;         /* owned; all have the same groups */
     pcre2_match_context *context;    /* owned: the bounds */
     const atomic_bool *is_cancelled; /* borrowed; NULL: never */
@@ -144,13 +148,11 @@ static int on_callout(pcre2_callout_block *block, void *user)
 
 static int prepare_match(struct pfl_pattern *self)
 {
-    pcre2_general_context *memory = pcre2_general_context_create(NULL, NULL, NULL);
-
-    if (memory == NULL)
+    self->memory = pcre2_general_context_create(NULL, NULL, NULL);
+    if (self->memory == NULL)
         return PFL_ENOMEM;
-    self->match = pcre2_match_data_create_from_pattern(self->compiled->counted.utf, memory);
-    self->context = pcre2_match_context_create(memory);
-    pcre2_general_context_free(memory);
+    self->match = pcre2_match_data_create_from_pattern(self->compiled->counted.utf, self->memory);
+    self->context = pcre2_match_context_create(self->memory);
     if (self->match == NULL || self->context == NULL)
         return PFL_ENOMEM;
     (void)pcre2_set_callout(self->context, on_callout, self);
@@ -223,6 +225,7 @@ void pfl_pattern_free(struct pfl_pattern *self)
         return;
     pcre2_match_data_free(self->match);
     pcre2_match_context_free(self->context);
+    pcre2_general_context_free(self->memory);
     leave(self->compiled);
     pfl_mem_free(self);
 }
@@ -383,7 +386,24 @@ static int run_codes(struct pfl_pattern *self, const struct codes *codes, struct
     return rc < 0 ? PFL_ELIMIT : 0;
 }
 
-static int run(struct pfl_pattern *self, struct pfl_span text, size_t start, uint32_t options)
+/* The groups of a match stay. Without memory for a new match data, all stays until the next
+ * match. */
+static void give_back(struct pfl_pattern *self, bool has_groups)
+{
+    size_t pairs = 2 * ((size_t)self->groups + 1);
+    pcre2_match_data *fresh;
+
+    fresh = pcre2_match_data_create_from_pattern(self->compiled->counted.utf, self->memory);
+    if (fresh == NULL)
+        return;
+    if (has_groups)
+        memcpy(pcre2_get_ovector_pointer(fresh), pcre2_get_ovector_pointer(self->match),
+               pairs * sizeof(PCRE2_SIZE));
+    pcre2_match_data_free(self->match);
+    self->match = fresh;
+}
+
+static int try_codes(struct pfl_pattern *self, struct pfl_span text, size_t start, uint32_t options)
 {
     int rc = PFL_ELIMIT;
 
@@ -398,6 +418,14 @@ static int run(struct pfl_pattern *self, struct pfl_span text, size_t start, uin
     self->is_counting = true;
     (void)pcre2_set_match_limit(self->context, MATCH_STEPS_MAX);
     return run_codes(self, &self->compiled->counted, text, start, options);
+}
+
+static int run(struct pfl_pattern *self, struct pfl_span text, size_t start, uint32_t options)
+{
+    int rc = try_codes(self, text, start, options);
+
+    give_back(self, rc == 0);
+    return rc;
 }
 
 int pfl_pattern_match(struct pfl_pattern *self, struct pfl_span text)

@@ -2,10 +2,11 @@
 """What a user's configs make the service keep, besides buffers."""
 import time
 
-from attacks.sessions import string_filter
+from attacks.sessions import LargePages, string_filter
+from smb_producer import fragments
 from world import Consumer, Failed, World, field
 
-ATTACKS = ["kept_memory"]
+ATTACKS = ["kept_memory", "match_memory"]
 GUARDRAILS_MIB = 64  # besides what is allowed
 
 
@@ -47,3 +48,30 @@ def kept_memory(build):
             raise Failed("it ended itself: " + "; ".join(
                 line for line in world.log_lines() if "guardrail" in line))
         return "the service grew by %d MiB, and lives" % grown
+
+
+def match_deeply(ready, consumers, producers, rules):
+    """A string in which each rule goes as deep as it may, with as many groups to remember."""
+    consumer = Consumer(consumers)
+    why = consumer.enable(field(1, field(1, 1024)) + field(2, field(1, field(1, "s")))
+                          + string_filter("()" * 40 + "(?:a|b)*[cd]", rules))
+    if why:
+        raise AssertionError(why)
+    producer = LargePages(producers, "s").join()
+    producer.start()
+    producer.commit(producer.move(producer.put(fragments(field(900, "a" * 4000)), 1)))
+    consumer.call("DisableTracing")
+    if consumer.call("ReadBuffers") is None:
+        raise AssertionError("no answer")
+    ready()
+
+
+def match_memory(build):
+    """what the rules of a filter need to match a string is not kept"""
+    with World(build) as world:
+        before = world.memory_kb("VmRSS")
+        attack(world, match_deeply, world.consumer, world.producer, 60)
+        grown = (world.memory_kb("VmRSS") - before) >> 10
+        if grown > 50:
+            raise Failed("60 rules that matched one string keep %d MiB" % grown)
+        return "60 rules that matched one string: the service grew by %d MiB" % grown

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/output/pattern_set.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -376,6 +377,39 @@ static void an_empty_pattern_is_one_of_a_set_like_others(void **state)
     pfl_sweep_assert_no_leak();
 }
 
+static size_t get_libc_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2(); /* all 0 where a sanitizer has the heap */
+
+    return info.uordblks + info.hblkhd;
+}
+
+/* Of forty groups at each of 4000 places. */
+static void what_a_match_needs_is_given_back(void **state)
+{
+    static char text[4000];
+    struct pfl_pattern *patterns[20];
+    char regex[128] = "";
+    char why[PFL_PATTERN_WHY_BYTES];
+    size_t before;
+
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    for (size_t i = 0; i < 40; i++)
+        memcpy(regex + 2 * i, "()", 2);
+    memcpy(regex + 80, "(?:a|b)*[cd]", 12);
+    for (size_t i = 0; i < 20; i++)
+        assert_int_equal(pfl_pattern_new(span(regex), &patterns[i], why), 0);
+    before = get_libc_bytes();
+    for (size_t i = 0; i < 20; i++)
+        assert_int_equal(pfl_pattern_match(patterns[i], pfl_span_of(text, sizeof(text))),
+                         PFL_ENOENT);
+    assert_true(get_libc_bytes() <= before + 1024);
+    for (size_t i = 0; i < 20; i++)
+        pfl_pattern_free(patterns[i]);
+    pfl_sweep_assert_no_leak();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +426,7 @@ int main(void)
         cmocka_unit_test(a_text_for_which_a_pattern_has_no_meaning_is_not_judged),
         cmocka_unit_test(making_one_survives_each_failed_allocation),
         cmocka_unit_test(what_stands_behind_a_pattern_costs_nothing),
+        cmocka_unit_test(what_a_match_needs_is_given_back),
         cmocka_unit_test(an_empty_pattern_is_one_of_a_set_like_others),
     };
 

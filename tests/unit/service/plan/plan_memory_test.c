@@ -19,7 +19,7 @@
 #define USER        7u
 #define RULES       40u
 #define PATTERNS    20u
-#define MATCH_BYTES 300u /* at most, of a pattern */
+#define MATCH_BYTES 400u /* at most, of a pattern */
 #define BIG_REGEX   "(?:[a-c]y){200}"
 
 static struct pfl_shares shares;
