@@ -31,6 +31,7 @@ struct lookahead {
     enum reassembly result;
     uint32_t reason;  /* of REASSEMBLY_LOST */
     size_t fragments; /* that belong to the packet, with the first */
+    size_t looks;     /* at records after the first */
 };
 
 /*
@@ -170,9 +171,21 @@ static bool leave_record(struct pfl_packet_reader *self, enum pfl_fragments_stat
     return true;
 }
 
-static struct lookahead lost(uint32_t reason, size_t fragments)
+static struct lookahead lost(uint32_t reason, size_t fragments, size_t looks)
 {
-    return (struct lookahead){REASSEMBLY_LOST, reason, fragments};
+    return (struct lookahead){REASSEMBLY_LOST, reason, fragments, looks};
+}
+
+/* At most PFL_PACKET_SLICES_MAX, because LOOKS_CREDIT_MAX is far less. */
+static size_t looks_max(const struct pfl_packet_reader *self)
+{
+    return PFL_ERASER_FREE_LOOKS + (self->credit != NULL ? self->credit->looks : 0);
+}
+
+static void pay_looks(const struct pfl_packet_reader *self, size_t looks)
+{
+    if (is_erasing(self) && looks > PFL_ERASER_FREE_LOOKS)
+        self->credit->looks -= (uint32_t)(looks - PFL_ERASER_FREE_LOOKS);
 }
 
 /* Looks for the rest of the packet that begins in the current record; changes nothing. */
@@ -183,8 +196,9 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
     struct pfl_record *rec = self->rec;
     size_t fragments = 1;
     size_t bytes = 0;
+    size_t looks = 0;
 
-    for (size_t looks = 0; (pfl_record_flags(rec) & PFL_CHUNK_NEEDS_PATCH) == 0; looks++) {
+    for (; (pfl_record_flags(rec) & PFL_CHUNK_NEEDS_PATCH) == 0; looks++) {
         pfl_place next = pfl_sequence_after(self->ring, prev, place);
         uint32_t chunk_id = rec->chunk_id;
         struct pfl_fragments it;
@@ -193,32 +207,32 @@ static struct lookahead look_ahead(const struct pfl_packet_reader *self)
 
         if (next == 0)
             break;
-        if (is_erasing(self) && looks == PFL_PACKET_SLICES_MAX)
-            return lost(PFL_LOSS_OVERWRITE, fragments); /* its rest when that is overwritten */
+        if (is_erasing(self) && looks == looks_max(self))
+            return lost(PFL_LOSS_OVERWRITE, fragments, looks); /* its rest when that is */
         if (!is_erasing(self) &&
             (looks == PFL_LONG_PACKET_FRAGMENTS || bytes >= PFL_LONG_PACKET_BYTES))
-            return (struct lookahead){REASSEMBLY_IS_LONG, 0, fragments};
+            return (struct lookahead){REASSEMBLY_IS_LONG, 0, fragments, looks};
         prev = place;
         place = next;
         rec = pfl_trace_ring_get(self->ring, place);
         if (pfl_record_flags(rec) & PFL_CHUNK_NEEDS_PATCH)
             break;
         if (is_behind_gap || rec->chunk_id != chunk_id + 1u)
-            return lost(PFL_LOSS_REASSEMBLY_GAP, fragments);
+            return lost(PFL_LOSS_REASSEMBLY_GAP, fragments, looks);
         it = pfl_fragments_of_record(rec);
         state = pfl_fragments_next(&it, &fragment);
         if (state == PFL_FRAGMENTS_CORRUPT)
-            return lost(PFL_LOSS_CHUNK_CORRUPTED, fragments);
+            return lost(PFL_LOSS_CHUNK_CORRUPTED, fragments, looks);
         if (state != PFL_FRAGMENTS_OK)
             continue; /* an empty chunk in the middle */
         if (fragment.kind != PFL_FRAGMENT_CONTINUE && fragment.kind != PFL_FRAGMENT_END)
-            return lost(PFL_LOSS_REASSEMBLY_BROKEN_CHAIN, fragments);
+            return lost(PFL_LOSS_REASSEMBLY_BROKEN_CHAIN, fragments, looks);
         fragments++;
         bytes += fragment.bytes;
         if (fragment.kind == PFL_FRAGMENT_END)
-            return (struct lookahead){REASSEMBLY_DONE, 0, fragments};
+            return (struct lookahead){REASSEMBLY_DONE, 0, fragments, looks};
     }
-    return (struct lookahead){REASSEMBLY_WAITS, 0, fragments};
+    return (struct lookahead){REASSEMBLY_WAITS, 0, fragments, looks};
 }
 
 /* Consumes what look_ahead counted; the packet's bytes go to the slices when it is complete. */
@@ -308,12 +322,13 @@ static bool reassemble(struct pfl_packet_reader *self, const struct pfl_fragment
     if (!is_erasing(self) && pfl_gather_is_at(self->gather, self->seq))
         return gather(self, first, ret_is_packet);
     found = look_ahead(self);
+    pay_looks(self, found.looks);
     if (found.result == REASSEMBLY_IS_LONG)
         return gather(self, first, ret_is_packet);
     *ret_is_packet = false;
     if (found.result == REASSEMBLY_DONE && is_collecting(self) &&
         reserve_slices(self->slices, found.fragments) != 0)
-        found = lost(PFL_LOSS_PRESENT, found.fragments);
+        found = lost(PFL_LOSS_PRESENT, found.fragments, found.looks);
 
     if (found.result == REASSEMBLY_DONE)
         self->stats->readaheads_succeeded++;

@@ -27,12 +27,16 @@ struct pfl_slices {
 void pfl_slices_init(struct pfl_slices *self);
 void pfl_slices_fini(struct pfl_slices *self); /* frees a large array; usable again */
 
+/* At each packet that is overwritten; more only from the credit of who overwrites it. */
+#define PFL_ERASER_FREE_LOOKS 16u
+
 struct pfl_packet_reader {
     const struct pfl_trace_ring *ring;    /* borrowed */
     struct pfl_sequence_table *table;     /* borrowed */
     struct pfl_trace_buffer_stats *stats; /* borrowed */
     struct pfl_slices *slices; /* borrowed; NULL: erasing, and the packets are not needed */
     struct pfl_gather *gather; /* borrowed: the reader's; an eraser reports erased records to it */
+    struct pfl_trace_buffer_credit *credit; /* borrowed: who has it erased; NULL: none */
     bool is_erasing;
     bool is_paused; /* next returned false in the middle of a long packet */
     uint64_t pass;  /* 0 when erasing */

@@ -29,6 +29,10 @@ const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   12
 #define SEARCH_EARNED     64u
 #define SEARCH_CREDIT_MAX 65536u
 
+/* Likewise for packets that it overwrites: see PFL_ERASER_FREE_LOOKS. */
+#define LOOKS_EARNED     4u
+#define LOOKS_CREDIT_MAX 16384u
+
 /* An incoming chunk. */
 struct incoming {
     const struct pfl_trace_buffer_chunk *chunk;
@@ -283,13 +287,15 @@ static bool settle_known_chunk(struct pfl_trace_buffer *self, struct pfl_sequenc
 }
 
 /* Takes what a record still holds as lost, but for the VMs, and makes it padding. */
-static void overwrite_record(struct pfl_trace_buffer *self, struct pfl_record *rec)
+static void overwrite_record(struct pfl_trace_buffer *self, struct pfl_record *rec,
+                             struct pfl_trace_buffer_credit *credit)
 {
     struct pfl_packet_reader eraser = {.ring = &self->ring,
                                        .table = &self->sequences,
                                        .stats = &self->stats,
                                        .slices = self->vms != NULL ? &self->slices : NULL,
                                        .gather = &self->gather,
+                                       .credit = credit,
                                        .is_erasing = true};
     bool has_lost = false;
 
@@ -306,7 +312,8 @@ static void overwrite_record(struct pfl_trace_buffer *self, struct pfl_record *r
 }
 
 /* Empties `bytes` from the write cursor on; what a cut record leaves behind becomes padding. */
-static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes)
+static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes,
+                        struct pfl_trace_buffer_credit *credit)
 {
     struct pfl_trace_ring *ring = &self->ring;
     uint64_t clear_end = (uint64_t)ring->write + bytes;
@@ -319,7 +326,7 @@ static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes)
         if (pfl_record_is_padding(rec))
             self->stats.padding_bytes_cleared += end - offset;
         else
-            overwrite_record(self, rec);
+            overwrite_record(self, rec, credit);
         if (end > clear_end) {
             pfl_trace_ring_keep(ring, (uint32_t)clear_end, PFL_RECORD_ALIGN);
             (void)pfl_trace_ring_place(ring, (uint32_t)clear_end,
@@ -342,7 +349,8 @@ static void move_marks(struct pfl_trace_buffer *self, uint32_t begin, uint32_t b
 }
 
 /* Room for a record of `outer_bytes` at the write cursor. False: DISCARD and full. */
-static bool make_room(struct pfl_trace_buffer *self, uint32_t outer_bytes)
+static bool make_room(struct pfl_trace_buffer *self, uint32_t outer_bytes,
+                      struct pfl_trace_buffer_credit *credit)
 {
     uint32_t to_end = self->ring.size_bytes - self->ring.write;
 
@@ -355,12 +363,12 @@ static bool make_room(struct pfl_trace_buffer *self, uint32_t outer_bytes)
             return false;
         }
         if (to_end > 0)
-            clear_ahead(self, to_end);
+            clear_ahead(self, to_end, credit);
         self->ring.write = 0;
         self->stats.write_wrap_count++;
         move_marks(self, tail, to_end);
     }
-    clear_ahead(self, outer_bytes);
+    clear_ahead(self, outer_bytes, credit);
     return true;
 }
 
@@ -373,7 +381,7 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     struct pfl_record *rec;
     uint32_t offset;
 
-    if (!make_room(self, outer_bytes))
+    if (!make_room(self, outer_bytes, in->chunk->credit))
         return;
     offset = ring->write;
     pfl_trace_ring_keep(ring, offset, outer_bytes);
@@ -432,8 +440,10 @@ void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
         pfl_sequence_add_loss(seq, PFL_LOSS_WRITER_ABORT);
     }
     wake(self, seq);
-    if (chunk->credit != NULL)
+    if (chunk->credit != NULL) {
         earn(&chunk->credit->searches, SEARCH_EARNED, SEARCH_CREDIT_MAX);
+        earn(&chunk->credit->looks, LOOKS_EARNED, LOOKS_CREDIT_MAX);
+    }
     if (!settle_known_chunk(self, seq, &in))
         store(self, seq, &in);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "abi/chunk.h"
+#include "service/buffer/packet_reader.h"
 #include "service/buffer/readback.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer/buffer_kit.h"
@@ -233,6 +234,9 @@ static void what_was_read_of_it_is_no_loss_when_it_is_overwritten(void **state)
 }
 
 /* It erases the beginning of a packet of more fragments than the slices of any packet. */
+/* LOOKS_CREDIT_MAX of trace_buffer.c, and what each packet has besides. */
+#define LOOKS_MAX (16384u + PFL_ERASER_FREE_LOOKS)
+
 static void overwriting_one_looks_at_a_bounded_number_of_its_records(void **state)
 {
     const uint32_t fragments = PFL_PACKET_SLICES_MAX + 5000;
@@ -243,7 +247,7 @@ static void overwriting_one_looks_at_a_bounded_number_of_its_records(void **stat
         kit_commit(fx.buffer, 1, i, (uint8_t)((i != 0 ? PREV : 0u) | (unsigned)NEXT), 'x', 1);
     while (kit_stats(fx.buffer).chunks_overwritten == 0)
         kit_commit(fx.buffer, 2, id++, 0, 'n', 1);
-    assert_in_range(kit_stats(fx.buffer).chunks_overwritten, 1, PFL_PACKET_SLICES_MAX + 1);
+    assert_in_range(kit_stats(fx.buffer).chunks_overwritten, 1, LOOKS_MAX + 1);
     for (uint32_t end = id + 3 * fragments; id < end; id++)
         kit_commit(fx.buffer, 2, id, 0, 'n', 1);
     assert_true(kit_stats(fx.buffer).chunks_overwritten >= fragments);
@@ -253,6 +257,35 @@ static void overwriting_one_looks_at_a_bounded_number_of_its_records(void **stat
         assert_int_equal(fx.packet.bytes, 1);
     assert_int_equal(*(const char *)fx.packet.slices[0].iov_base, 'e');
     assert_true((fx.packet.loss_reasons & PFL_LOSS_OVERWRITE) != 0);
+}
+
+/* Each begins in a small record, side by side, and continues in thousands. */
+static void overwriting_many_at_once_looks_at_a_bounded_number_of_their_records(void **state)
+{
+    enum { WRITERS = 512, RECORDS = 2000, RECORD_BYTES = 32 };
+    struct pfl_trace_buffer *wide =
+        kit_buffer((uint64_t)WRITERS * RECORDS * RECORD_BYTES, PFL_FILL_RING_BUFFER);
+    static struct kit_packet packet;
+    struct pfl_trace_buffer_stats stats;
+    uint32_t id = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < RECORDS; i++)
+        for (uint16_t w = 1; w <= WRITERS; w++)
+            kit_commit(wide, w, i, (uint8_t)((i != 0 ? PREV : 0u) | (unsigned)NEXT), 'x', 1);
+    kit_commit(wide, WRITERS + 1, id++, 0, 'n', WRITERS * RECORD_BYTES - 64);
+    stats = kit_stats(wide);
+    assert_in_range(stats.readaheads_failed, WRITERS - 1, WRITERS);
+    assert_in_range(stats.chunks_overwritten, WRITERS - 1,
+                    WRITERS * (PFL_ERASER_FREE_LOOKS + 1) + LOOKS_MAX);
+    while (id < 2 * RECORDS) /* and all is overwritten in the end, and nothing else */
+        kit_commit(wide, WRITERS + 1, id++, 0, 'n', WRITERS * RECORD_BYTES - 64);
+    stats = kit_stats(wide);
+    assert_true(stats.chunks_overwritten > WRITERS * RECORDS);
+    pfl_trace_buffer_begin_read(wide);
+    for (uint32_t i = 0; kit_read(wide, &packet); i++)
+        assert_int_equal(packet.loss_reasons, i == 0 ? PFL_LOSS_PRESENT | PFL_LOSS_OVERWRITE : 0);
+    pfl_trace_buffer_free(wide);
 }
 
 static void one_that_is_not_complete_is_read_when_it_is(void **state)
@@ -513,6 +546,7 @@ int main(void)
         ROW(one_that_is_overwritten_between_two_steps_is_lost_and_reported),
         ROW(what_was_read_of_it_is_no_loss_when_it_is_overwritten),
         ROW(overwriting_one_looks_at_a_bounded_number_of_its_records),
+        ROW(overwriting_many_at_once_looks_at_a_bounded_number_of_their_records),
         ROW(one_that_is_not_complete_is_read_when_it_is),
         ROW(one_that_breaks_off_is_one_loss),
         ROW(one_that_grows_after_its_size_was_found_is_lost_and_reported),
