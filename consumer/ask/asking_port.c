@@ -61,13 +61,13 @@ static void note_trace(struct pfl_asking *a, const struct pfl_trace_job *j, cons
 
     if (why == NULL)
         a->answered++;
-    a->conf.on_trace(a->conf.user, j->trace, &end);
+    a->conf.ops->on_trace(a->conf.user, j->trace, &end);
 }
 
 static void pause_all(struct pfl_asking *a, bool is_paused)
 {
     a->is_paused = is_paused;
-    for (size_t i = 0; i < a->conf.jobs; i++)
+    for (size_t i = 0; i < a->conf.question.engine.jobs; i++)
         pfl_trace_job_pause(&a->jobs[i], is_paused);
 }
 
@@ -103,7 +103,7 @@ static void judge_fault(struct pfl_asking *a, const struct pfl_trace_job *j, con
     if (j->fault == PFL_TRACE_JOB_FAULT_NONE || !is_fault_of_all(a, j))
         return;
     pfl_asking_stop(a);
-    a->conf.on_fault(a->conf.user, j->fault, words);
+    a->conf.ops->on_fault(a->conf.user, j->fault, words);
 }
 
 /* ---- of the jobs ---- */
@@ -113,14 +113,14 @@ static uint32_t request_piece(void *user, const struct pfl_asked_trace *trace, u
 {
     struct pfl_asking *a = user;
 
-    return a->conf.request_piece(a->conf.user, trace, offset, len);
+    return a->conf.ops->request_piece(a->conf.user, trace, offset, len);
 }
 
 static int on_columns(void *user, const struct pfl_span *names, size_t len)
 {
     struct pfl_asking *a = user;
 
-    return a->conf.on_columns(a->conf.user, names, len);
+    return a->conf.ops->on_columns(a->conf.user, names, len);
 }
 
 static int on_row(void *user, const struct pfl_asked_trace *trace, const struct pfl_answer_row *row,
@@ -128,14 +128,14 @@ static int on_row(void *user, const struct pfl_asked_trace *trace, const struct 
 {
     struct pfl_asking *a = user;
 
-    return a->conf.on_row(a->conf.user, trace, row, cells_len);
+    return a->conf.ops->on_row(a->conf.user, trace, row, cells_len);
 }
 
 static void on_rows_end(void *user)
 {
     struct pfl_asking *a = user;
 
-    if (a->conf.on_rows_end(a->conf.user) && !a->is_paused)
+    if (a->conf.ops->on_rows_end(a->conf.user) && !a->is_paused)
         pause_all(a, true);
 }
 
@@ -154,7 +154,7 @@ static void on_over(void *user, struct pfl_trace_job *job, const char *words)
 
 void pfl_asking_take_reply(struct pfl_asking *self, const Perfleet__CollectorReply *reply)
 {
-    for (size_t i = 0; reply->id != 0 && i < self->conf.jobs; i++) {
+    for (size_t i = 0; reply->id != 0 && i < self->conf.question.engine.jobs; i++) {
         if (self->jobs[i].request_id != reply->id)
             continue;
         pfl_trace_job_take_piece(&self->jobs[i], reply);
@@ -181,7 +181,7 @@ static bool start_all(struct pfl_asking *a)
 {
     unsigned starts = 0;
 
-    for (size_t i = 0; i < a->conf.jobs; i++)
+    for (size_t i = 0; i < a->conf.question.engine.jobs; i++)
         while (a->jobs[i].trace == NULL && pfl_asking_has_next(a) && !a->is_ending) {
             if (starts++ == STARTS_A_TURN)
                 return true;
@@ -194,24 +194,24 @@ static void check_time(struct pfl_asking *a, uint64_t passed_ms)
 {
     char why[PFL_TRACE_JOB_WHY_BYTES];
 
-    for (size_t i = 0; !a->is_paused && i < a->conf.jobs; i++) {
+    for (size_t i = 0; !a->is_paused && i < a->conf.question.engine.jobs; i++) {
         struct pfl_trace_job *j = &a->jobs[i];
 
         pfl_trace_job_check_threads(j);
         if (j->port == NULL || j->request_id != 0)
             continue; /* the collector has a time limit of its own */
         j->active_ms += passed_ms;
-        if (j->active_ms < a->conf.question.max_time_ms)
+        if (j->active_ms < a->conf.question.engine.max_time_ms)
             continue;
         (void)snprintf(why, sizeof(why), "no answer within %" PRIu32 " s (--max-time)",
-                       (a->conf.question.max_time_ms + 999) / 1000);
+                       (a->conf.question.engine.max_time_ms + 999) / 1000);
         pfl_trace_job_give_up(j, why);
     }
 }
 
 static bool has_jobs(const struct pfl_asking *a)
 {
-    for (size_t i = 0; i < a->conf.jobs; i++)
+    for (size_t i = 0; i < a->conf.question.engine.jobs; i++)
         if (a->jobs[i].trace != NULL)
             return true;
     return false;
@@ -221,7 +221,7 @@ static void on_timer_closed(uv_handle_t *handle)
 {
     struct pfl_asking *a = handle->data;
 
-    a->conf.on_over(a->conf.user);
+    a->conf.ops->on_over(a->conf.user);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -258,7 +258,7 @@ int pfl_asking_open(const struct pfl_asking_conf *conf, struct pfl_asking **ret_
                                               .on_rows_end = on_rows_end,
                                               .on_over = on_over,
                                               .user = a};
-    for (size_t i = 0; i < conf->jobs; i++)
+    for (size_t i = 0; i < conf->question.engine.jobs; i++)
         pfl_trace_job_init(&a->jobs[i], &a->job_conf);
     (void)signal(SIGPIPE, SIG_IGN); /* a process may end while it is given its trace */
     (void)uv_timer_init(conf->loop, &a->timer);
@@ -274,14 +274,14 @@ void pfl_asking_stop(struct pfl_asking *self)
     if (self->is_ending || self->is_closing)
         return;
     self->is_ending = true;
-    for (size_t i = 0; i < self->conf.jobs; i++)
+    for (size_t i = 0; i < self->conf.question.engine.jobs; i++)
         pfl_trace_job_stop(&self->jobs[i]);
     wake(self);
 }
 
 bool pfl_asking_is_waiting(const struct pfl_asking *self)
 {
-    for (size_t i = 0; i < self->conf.jobs; i++)
+    for (size_t i = 0; i < self->conf.question.engine.jobs; i++)
         if (self->jobs[i].request_id != 0)
             return true;
     return false;

@@ -13,12 +13,7 @@
 
 struct pfl_asking;
 
-struct pfl_asking_conf { /* all pointers are borrowed until on_over */
-    struct pfl_trace_job_question question;
-    const struct pfl_asked_traces *traces;
-    bool is_files; /* the traces are; else they come from request_piece */
-    uint32_t jobs; /* at once: 1 to PFL_ASKING_JOBS_MAX */
-    uv_loop_t *loop;
+struct pfl_asking_ops {
     /* Asks for a piece of a trace; the replies go to pfl_asking_take_reply. The request's id; 0: it
      * cannot be sent. */
     uint32_t (*request_piece)(void *user, const struct pfl_asked_trace *trace, uint64_t offset,
@@ -36,6 +31,14 @@ struct pfl_asking_conf { /* all pointers are borrowed until on_over */
     /* All traces would show this: the asking ends. `words` are not quoted. */
     void (*on_fault)(void *user, enum pfl_trace_job_fault fault, const char *words);
     void (*on_over)(void *user); /* last callback; free it then, or later */
+};
+
+struct pfl_asking_conf { /* all pointers are borrowed until on_over */
+    struct pfl_trace_job_question question;
+    const struct pfl_asked_traces *traces;
+    bool is_files; /* the traces are; else they come from request_piece */
+    uv_loop_t *loop;
+    const struct pfl_asking_ops *ops;
     void *user;
 };
 

@@ -25,6 +25,17 @@ struct pfl_processor_port_end {
     const char *last_words; /* its last line on standard error, not quoted; borrowed; "" */
 };
 
+/* What questions to traces are asked with. All pointers are borrowed until the last job has left.
+ */
+struct pfl_ask_engine {
+    const char *program; /* the Trace Processor: an absolute path; NULL: there is none */
+    const char *self;    /* perfleet's own program */
+    enum pfl_sandbox_mode sandbox;
+    uint32_t jobs;        /* at once: 1 to PFL_ASKING_JOBS_MAX */
+    uint32_t max_mib;     /* of a Trace Processor */
+    uint32_t max_time_ms; /* of one trace */
+};
+
 struct pfl_processor_port_conf {
     uv_loop_t *loop;
     const char *self;    /* perfleet's own program, which confines; borrowed during open */

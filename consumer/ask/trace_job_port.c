@@ -276,7 +276,7 @@ static void explain_death(struct pfl_trace_job *j, const struct pfl_processor_po
         (void)snprintf(j->why, sizeof(j->why),
                        "its Trace Processor died of signal %d (it had %" PRIu32
                        " MiB: --max-mib): %s",
-                       end->signal, j->conf->question.max_mib, words);
+                       end->signal, j->conf->question.engine.max_mib, words);
     else
         (void)snprintf(j->why, sizeof(j->why), "its Trace Processor ended with %d: %s", end->status,
                        words);
@@ -340,12 +340,12 @@ static bool has_room(struct pfl_trace_job *j)
 {
     uint64_t mib = j->pieces.left >> 20;
 
-    if (mib <= j->conf->question.max_mib / 2)
+    if (mib <= j->conf->question.engine.max_mib / 2)
         return true;
     (void)snprintf(j->why, sizeof(j->why),
                    "it is too large: it has %" PRIu64 " MiB, and a Trace Processor %" PRIu32
                    " (--max-mib)",
-                   mib, j->conf->question.max_mib);
+                   mib, j->conf->question.engine.max_mib);
     return false;
 }
 
@@ -361,11 +361,11 @@ static bool start_process(struct pfl_trace_job *j)
                                                          j->conf->is_files ? on_about : NULL,
                                                      .user = j};
     const struct pfl_processor_port_conf port = {.loop = j->conf->loop,
-                                                 .self = q->self,
-                                                 .program = q->program,
-                                                 .mode = q->sandbox,
-                                                 .max_mib = q->max_mib,
-                                                 .max_seconds = q->max_time_ms / 1000 + 2,
+                                                 .self = q->engine.self,
+                                                 .program = q->engine.program,
+                                                 .mode = q->engine.sandbox,
+                                                 .max_mib = q->engine.max_mib,
+                                                 .max_seconds = q->engine.max_time_ms / 1000 + 2,
                                                  .on_data = on_data,
                                                  .on_written = on_written,
                                                  .on_ended = on_ended,

@@ -33,12 +33,8 @@ struct pfl_trace_job;
 struct pfl_trace_job_question {
     struct pfl_span text; /* SQL or a summary's spec */
     bool is_summary;
-    bool is_binary;      /* the spec */
-    const char *program; /* the Trace Processor: an absolute path */
-    const char *self;    /* perfleet's own program */
-    enum pfl_sandbox_mode sandbox;
-    uint32_t max_mib;     /* of a Trace Processor */
-    uint32_t max_time_ms; /* of one trace */
+    bool is_binary; /* the spec */
+    struct pfl_ask_engine engine;
 };
 
 struct pfl_trace_job_conf { /* of all jobs; all pointers are borrowed */

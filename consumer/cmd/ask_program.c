@@ -96,8 +96,20 @@ bool pfl_ask_program_find(const struct pfl_ask_args *args, struct pfl_ask_progra
                        "perfleet does not find its own program: /proc is not there");
         return false;
     }
-    p->jobs = args->jobs != 0 ? args->jobs : default_jobs();
-    p->max_mib = args->max_mib != 0 ? args->max_mib : DEFAULT_MIB;
-    p->max_time_ms = args->max_time_ms != 0 ? args->max_time_ms : DEFAULT_TIME_MS;
+    p->engine = (struct pfl_ask_engine){
+        .sandbox = args->sandbox,
+        .jobs = args->jobs != 0 ? args->jobs : default_jobs(),
+        .max_mib = args->max_mib != 0 ? args->max_mib : DEFAULT_MIB,
+        .max_time_ms = args->max_time_ms != 0 ? args->max_time_ms : DEFAULT_TIME_MS,
+    };
     return true;
+}
+
+struct pfl_ask_engine pfl_ask_program_get_engine(const struct pfl_ask_program *self)
+{
+    struct pfl_ask_engine engine = self->engine;
+
+    engine.program = self->why[0] == '\0' ? self->path : NULL;
+    engine.self = self->self;
+    return engine;
 }

@@ -274,29 +274,27 @@ static void check_collector(struct ask *a)
     end_run(a, PFL_EXIT_PARTIAL);
 }
 
+static const struct pfl_asking_ops asking_ops = {.request_piece = request_piece,
+                                                 .on_columns = on_columns,
+                                                 .on_row = on_row,
+                                                 .on_rows_end = on_rows_end,
+                                                 .on_trace = on_trace,
+                                                 .on_fault = on_fault,
+                                                 .on_over = on_over};
+
 static int open_asking(struct ask *a)
 {
     const struct pfl_ask_plan *plan = a->plan;
-    const struct pfl_asking_conf conf = {.question = {.text = plan->question,
-                                                      .is_summary = plan->is_summary,
-                                                      .is_binary = plan->is_binary,
-                                                      .program = plan->program.path,
-                                                      .self = plan->program.self,
-                                                      .sandbox = plan->args->ask.sandbox,
-                                                      .max_mib = plan->program.max_mib,
-                                                      .max_time_ms = plan->program.max_time_ms},
-                                         .traces = &a->source.traces,
-                                         .is_files = a->source.is_files,
-                                         .jobs = plan->program.jobs,
-                                         .loop = a->loop,
-                                         .request_piece = request_piece,
-                                         .on_columns = on_columns,
-                                         .on_row = on_row,
-                                         .on_rows_end = on_rows_end,
-                                         .on_trace = on_trace,
-                                         .on_fault = on_fault,
-                                         .on_over = on_over,
-                                         .user = a};
+    const struct pfl_asking_conf conf = {
+        .question = {.text = plan->question,
+                     .is_summary = plan->is_summary,
+                     .is_binary = plan->is_binary,
+                     .engine = pfl_ask_program_get_engine(&plan->program)},
+        .traces = &a->source.traces,
+        .is_files = a->source.is_files,
+        .loop = a->loop,
+        .ops = &asking_ops,
+        .user = a};
 
     return pfl_asking_open(&conf, &a->asking);
 }

@@ -266,17 +266,6 @@ static bool find_processor(const struct pfl_args *args, struct pfl_ask_program *
     return false;
 }
 
-static struct pfl_web_ask write_ask(const struct pfl_args *args, const struct pfl_ask_program *p)
-{
-    return (struct pfl_web_ask){.program = p->why[0] == '\0' ? p->path : NULL,
-                                .why = p->why,
-                                .self = p->self,
-                                .sandbox = args->ask.sandbox,
-                                .jobs = p->jobs,
-                                .max_mib = p->max_mib,
-                                .max_time_ms = p->max_time_ms};
-}
-
 static void say_cannot_listen(const struct pfl_args *args)
 {
     if (args->proxy.socket != NULL)
@@ -310,7 +299,7 @@ static int serve(struct pfl_args *args, const struct pfl_ask_program *program)
         .ui = {.dir = args->open.ui_dir,
                .url = args->open.ui_url != NULL ? args->open.ui_url : PFL_HAND_OVER_UI,
                .port = choose_ui_port(args)},
-        .ask = write_ask(args, program),
+        .ask = {.engine = pfl_ask_program_get_engine(program), .why = program->why},
         .bigtrace_origin = args->bigtrace_origin,
         .port = args->page_port,
         .socket = args->proxy.socket,

@@ -217,26 +217,22 @@ static void on_asked(void *user)
     finish_if_over(e);
 }
 
+static const struct pfl_asking_ops asking_ops = {.request_piece = request_piece,
+                                                 .on_columns = on_columns,
+                                                 .on_row = on_row,
+                                                 .on_rows_end = on_rows_end,
+                                                 .on_trace = on_trace,
+                                                 .on_fault = on_fault,
+                                                 .on_over = on_asked};
+
 static int open_asking(struct pfl_bigtrace_execution *e)
 {
-    const struct pfl_web_ask *ask = &e->conf.web->ask;
     const struct pfl_asking_conf conf = {
         .question = {.text = pfl_span_of(e->request.sql, strlen(e->request.sql)),
-                     .program = ask->program,
-                     .self = ask->self,
-                     .sandbox = ask->sandbox,
-                     .max_mib = ask->max_mib,
-                     .max_time_ms = ask->max_time_ms},
+                     .engine = e->conf.web->ask.engine},
         .traces = &e->asked,
-        .jobs = ask->jobs,
         .loop = e->conf.web->conn.loop,
-        .request_piece = request_piece,
-        .on_columns = on_columns,
-        .on_row = on_row,
-        .on_rows_end = on_rows_end,
-        .on_trace = on_trace,
-        .on_fault = on_fault,
-        .on_over = on_asked,
+        .ops = &asking_ops,
         .user = e};
     int rc = pfl_asking_open(&conf, &e->asking);
 

@@ -432,7 +432,7 @@ static void execute(const struct reader *r, struct pfl_bigtrace_part *part,
 {
     const struct pfl_web_conf *conf = pfl_web_get_conf(r->web);
 
-    if (conf->ask.program == NULL)
+    if (conf->ask.engine.program == NULL)
         refuse(r, 503, conf->ask.why);
     else if (is_waited)
         run_waited(r, part, request);

@@ -3,7 +3,7 @@
 #ifndef PFL_CONSUMER_WEB_FRAME_WEB_CONF_H
 #define PFL_CONSUMER_WEB_FRAME_WEB_CONF_H
 
-#include "base/sandbox/sandbox.h"
+#include "consumer/ask/processor_port.h"
 #include "consumer/host/host_conn.h"
 #include "consumer/web/frame/host_rows.h"
 
@@ -37,13 +37,8 @@ struct pfl_web_ui {
 
 /* What questions to traces are asked with, as of `perfleet ask`. */
 struct pfl_web_ask {
-    const char *program; /* the Trace Processor; NULL: there is none */
-    const char *why;     /* then: why not */
-    const char *self;    /* perfleet's own program */
-    enum pfl_sandbox_mode sandbox;
-    uint32_t jobs;
-    uint32_t max_mib;
-    uint32_t max_time_ms;
+    struct pfl_ask_engine engine;
+    const char *why; /* without a program: why there is none */
 };
 
 struct pfl_web_conf {

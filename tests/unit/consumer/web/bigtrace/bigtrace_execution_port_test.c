@@ -167,12 +167,12 @@ static int open_world(const char *self, const char *sql, const char *members)
     w.web = (struct pfl_web_conf){.conn = {.loop = &w.loop},
                                   .timeout_ms = 20000,
                                   .collector = "keep",
-                                  .ask = {.program = "/bin/false",
-                                          .self = self,
-                                          .sandbox = PFL_SANDBOX_OFF,
-                                          .jobs = 2,
-                                          .max_mib = 2048,
-                                          .max_time_ms = 60000}};
+                                  .ask = {.engine = {.program = "/bin/false",
+                                                     .self = self,
+                                                     .sandbox = PFL_SANDBOX_OFF,
+                                                     .jobs = 2,
+                                                     .max_mib = 2048,
+                                                     .max_time_ms = 60000}}};
     (void)snprintf(body, sizeof(body), "{\"perfetto_sql\":\"%s\",\"limit\":1000%s}", sql, members);
     rc = pfl_bigtrace_request_parse(PFL_BIGTRACE_EXECUTE, pfl_span_of(body, strlen(body)), &request,
                                     &why);
