@@ -107,6 +107,8 @@ void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *
 {
     self->target = target;
     self->is_paused = false;
+    self->is_behind = false;
+    self->passed = 0;
     self->seq = pfl_sequence_table_of(self->table, target);
     KEEP_GAP(false);
     enter_first(self);
@@ -149,6 +151,17 @@ static void consume(struct pfl_packet_reader *self, struct pfl_record *rec,
     }
 }
 
+/* Erasing: may the reader continue to another record before the target? */
+static bool pay_record(struct pfl_packet_reader *self)
+{
+    if (++self->passed <= PFL_ERASER_FREE_LOOKS)
+        return true;
+    if (self->credit == NULL || self->credit->looks == 0)
+        return false;
+    self->credit->looks--;
+    return true;
+}
+
 /* Nothing more in the current record. False when reading ends here. */
 static bool leave_record(struct pfl_packet_reader *self, enum pfl_fragments_state state)
 {
@@ -166,6 +179,10 @@ static bool leave_record(struct pfl_packet_reader *self, enum pfl_fragments_stat
         pfl_sequence_table_mark_empty(self->table, self->seq);
     if (is_target || self->seq->first == 0)
         return false;
+    if (is_erasing(self) && !pay_record(self)) {
+        self->is_behind = true;
+        return false;
+    }
     enter_first(self);
     KEEP_GAP(is_behind_gap || self->rec->chunk_id != self->seq->consumed.chunk_id + 1u);
     return true;

@@ -27,7 +27,8 @@ struct pfl_slices {
 void pfl_slices_init(struct pfl_slices *self);
 void pfl_slices_fini(struct pfl_slices *self); /* frees a large array; usable again */
 
-/* At each packet that is overwritten; more only from the credit of who overwrites it. */
+/* At each packet that is overwritten, and at records that come before it in its sequence; more only
+ * from the credit of who overwrites it. */
 #define PFL_ERASER_FREE_LOOKS 16u
 
 struct pfl_packet_reader {
@@ -38,8 +39,10 @@ struct pfl_packet_reader {
     struct pfl_gather *gather; /* borrowed: the reader's; an eraser reports erased records to it */
     struct pfl_trace_buffer_credit *credit; /* borrowed: who has it erased; NULL: none */
     bool is_erasing;
-    bool is_paused; /* next returned false in the middle of a long packet */
-    uint64_t pass;  /* 0 when erasing */
+    bool is_paused;  /* next returned false in the middle of a long packet */
+    bool is_behind;  /* erasing ended before the target: too many records come before it */
+    uint32_t passed; /* records left before the target */
+    uint64_t pass;   /* 0 when erasing */
     struct pfl_sequence *seq;
     struct pfl_record *rec; /* the sequence's first, being read */
     struct pfl_record *target;
@@ -50,8 +53,8 @@ struct pfl_packet_reader {
 void pfl_packet_reader_start(struct pfl_packet_reader *self, struct pfl_record *target);
 /*
  * Reads the next packet into `slices`. False: no packet is left up to the target, or is_paused:
- * call again later, from start on. After erasing, the target is padding then. Without slices, true
- * only means that data was lost.
+ * call again later, from start on. After erasing, the target is padding then, or is_behind. Without
+ * slices, true only means that data was lost.
  */
 bool pfl_packet_reader_next(struct pfl_packet_reader *self);
 

@@ -33,6 +33,9 @@ const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   12
 #define LOOKS_EARNED     4u
 #define LOOKS_CREDIT_MAX 16384u
 
+/* Of records that are not overwritten yet, for one chunk. */
+#define PASSED_BYTES_MAX (1u << 20)
+
 /* An incoming chunk. */
 struct incoming {
     const struct pfl_trace_buffer_chunk *chunk;
@@ -286,8 +289,12 @@ static bool settle_known_chunk(struct pfl_trace_buffer *self, struct pfl_sequenc
     return recommit(self, seq, pfl_trace_ring_get(&self->ring, spot.before), in);
 }
 
-/* Takes what a record still holds as lost, but for the VMs, and makes it padding. */
-static void overwrite_record(struct pfl_trace_buffer *self, struct pfl_record *rec,
+/*
+ * Takes what a record still holds as lost, but for the VMs, and makes it padding. What comes before
+ * it in its sequence is lost first. False: that was too much, and the record stays: it is newer
+ * than what follows it in the ring.
+ */
+static bool overwrite_record(struct pfl_trace_buffer *self, struct pfl_record *rec,
                              struct pfl_trace_buffer_credit *credit)
 {
     struct pfl_packet_reader eraser = {.ring = &self->ring,
@@ -308,12 +315,14 @@ static void overwrite_record(struct pfl_trace_buffer *self, struct pfl_record *r
     }
     if (has_lost)
         pfl_sequence_add_loss(eraser.seq, PFL_LOSS_OVERWRITE);
-    assert(pfl_record_is_padding(rec));
+    assert(eraser.is_behind || pfl_record_is_padding(rec));
+    return !eraser.is_behind;
 }
 
-/* Empties `bytes` from the write cursor on; what a cut record leaves behind becomes padding. */
-static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes,
-                        struct pfl_trace_buffer_credit *credit)
+/* Empties `bytes` from the write cursor on; what a cut record leaves behind becomes padding. 0, or
+ * the end of the first record that stays. */
+static uint64_t clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes,
+                            struct pfl_trace_buffer_credit *credit)
 {
     struct pfl_trace_ring *ring = &self->ring;
     uint64_t clear_end = (uint64_t)ring->write + bytes;
@@ -325,8 +334,8 @@ static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes,
 
         if (pfl_record_is_padding(rec))
             self->stats.padding_bytes_cleared += end - offset;
-        else
-            overwrite_record(self, rec, credit);
+        else if (!overwrite_record(self, rec, credit))
+            return end;
         if (end > clear_end) {
             pfl_trace_ring_keep(ring, (uint32_t)clear_end, PFL_RECORD_ALIGN);
             (void)pfl_trace_ring_place(ring, (uint32_t)clear_end,
@@ -335,6 +344,7 @@ static void clear_ahead(struct pfl_trace_buffer *self, uint32_t bytes,
         }
         offset = end;
     }
+    return 0;
 }
 
 /* Moves the reader's marks in [begin, begin + bytes) to the oldest record now. */
@@ -348,28 +358,47 @@ static void move_marks(struct pfl_trace_buffer *self, uint32_t begin, uint32_t b
         pass->unread = oldest_offset(self);
 }
 
-/* Room for a record of `outer_bytes` at the write cursor. False: DISCARD and full. */
+/* A record of `outer_bytes` does not fit before the end. False: DISCARD and full. */
+static bool wrap(struct pfl_trace_buffer *self, struct pfl_trace_buffer_credit *credit)
+{
+    uint32_t tail = self->ring.write;
+    uint32_t to_end = self->ring.size_bytes - tail;
+
+    if (self->fill_policy == PFL_FILL_DISCARD) {
+        self->is_sealed = true;
+        return false;
+    }
+    if (to_end > 0)
+        (void)clear_ahead(self, to_end, credit);
+    self->ring.write = 0;
+    self->stats.write_wrap_count++;
+    move_marks(self, tail, to_end);
+    return true;
+}
+
+/* Room for a record of `outer_bytes` at the write cursor, behind records that stay. False: the
+ * chunk is discarded. */
 static bool make_room(struct pfl_trace_buffer *self, uint32_t outer_bytes,
                       struct pfl_trace_buffer_credit *credit)
 {
-    uint32_t to_end = self->ring.size_bytes - self->ring.write;
+    uint64_t passed_bytes = 0;
 
-    if (outer_bytes > to_end) {
-        uint32_t tail = self->ring.write;
+    while (passed_bytes <= PASSED_BYTES_MAX) {
+        uint32_t begin;
+        uint64_t end;
 
-        if (self->fill_policy == PFL_FILL_DISCARD) {
-            self->is_sealed = true;
-            discard(self);
-            return false;
-        }
-        if (to_end > 0)
-            clear_ahead(self, to_end, credit);
-        self->ring.write = 0;
-        self->stats.write_wrap_count++;
-        move_marks(self, tail, to_end);
+        if (outer_bytes > self->ring.size_bytes - self->ring.write && !wrap(self, credit))
+            break;
+        begin = self->ring.write;
+        end = clear_ahead(self, outer_bytes, credit);
+        if (end == 0)
+            return true;
+        self->ring.write = (uint32_t)end;
+        move_marks(self, begin, (uint32_t)end - begin);
+        passed_bytes += end - begin;
     }
-    clear_ahead(self, outer_bytes, credit);
-    return true;
+    discard(self);
+    return false;
 }
 
 static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,

@@ -41,6 +41,7 @@ struct history {
     struct writer writers[WRITERS];
     struct pfl_trace_buffer *real;
     struct model model;
+    struct pfl_trace_buffer_credit credit; /* never used up: the model has none */
     uint64_t packets;
     uint32_t stop_after;           /* packets of this pass */
     uint64_t digest;               /* of the packets of this pass */
@@ -92,8 +93,9 @@ static void make_chunk(struct history *h, struct writer *w, struct open_chunk *c
         memset(c->payload + pos, 0xff, 12);
 }
 
-static void commit_both(struct history *h, const struct pfl_trace_buffer_chunk *chunk)
+static void commit_both(struct history *h, struct pfl_trace_buffer_chunk *chunk)
 {
+    chunk->credit = &h->credit;
     pfl_trace_buffer_commit(h->real, chunk);
     model_commit(&h->model, chunk);
 }

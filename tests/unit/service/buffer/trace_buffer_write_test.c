@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "abi/chunk.h"
+#include "service/buffer/packet_reader.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer/buffer_kit.h"
 
@@ -381,6 +382,62 @@ static void a_peer_searches_no_more_in_many_buffers_than_in_one(void **state)
         pfl_trace_buffer_free(wide[i]);
 }
 
+static size_t count_read(struct pfl_trace_buffer *buffer, char fill)
+{
+    static struct kit_packet packet;
+    size_t count = 0;
+
+    pfl_trace_buffer_begin_read(buffer);
+    while (kit_read(buffer, &packet))
+        count += packet.data[0] == fill;
+    return count;
+}
+
+/* Each writer's newest record, 'z', is the oldest in the ring: all others came late. */
+static void a_record_stays_while_too_many_come_before_it(void **state)
+{
+    enum { WRITERS = 64, RECORDS = 4000, RECORD_BYTES = 32 };
+    struct pfl_trace_buffer *wide =
+        kit_buffer((uint64_t)WRITERS * RECORDS * RECORD_BYTES, PFL_FILL_RING_BUFFER);
+
+    (void)state;
+    for (uint32_t i = 0; i < RECORDS; i++)
+        for (uint16_t w = 1; w <= WRITERS; w++)
+            kit_commit(wide, w, i == 0 ? RECORDS : i - 1, 0, i == 0 ? 'z' : 'a', 1);
+    kit_commit(wide, WRITERS + 1, 0, 0, 'n', WRITERS * RECORD_BYTES - 64);
+    assert_int_equal(kit_stats(wide).chunks_discarded, 0);
+    assert_in_range(kit_stats(wide).chunks_overwritten, 1,
+                    16384 + 2 * WRITERS * (PFL_ERASER_FREE_LOOKS + 1));
+    for (uint32_t id = 1; id < RECORDS / 2; id++)
+        kit_commit(wide, WRITERS + 1, id, 0, 'n', WRITERS * RECORD_BYTES - 64);
+    assert_int_equal(kit_stats(wide).chunks_discarded, 0);
+    assert_in_range(count_read(wide, 'z'), WRITERS / 2, WRITERS); /* the newest of its writer */
+    assert_int_equal(kit_stats(wide).chunks_overwritten + kit_stats(wide).chunks_read,
+                     WRITERS * RECORDS + RECORDS / 2); /* and nothing is left, or twice */
+    pfl_trace_buffer_free(wide);
+}
+
+static void a_chunk_that_finds_no_room_within_reach_is_discarded(void **state)
+{
+    enum { WRITERS = 40000, RECORDS = 20, RECORD_BYTES = 32 }; /* 1.28 MB of records that stay */
+    struct pfl_trace_buffer *wide =
+        kit_buffer((uint64_t)WRITERS * RECORDS * RECORD_BYTES, PFL_FILL_RING_BUFFER);
+
+    (void)state;
+    for (uint32_t i = 0; i < RECORDS; i++)
+        for (uint16_t w = 1; w <= WRITERS; w++)
+            kit_commit(wide, w, i == 0 ? RECORDS : i - 1, 0, 'a', 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        kit_chunk_begin(&c, 1, WRITERS + 1, i);
+        kit_chunk_add(&c, 'n', 100);
+        c.chunk.credit = NULL;
+        pfl_trace_buffer_commit(wide, &c.chunk);
+        assert_int_equal(kit_stats(wide).chunks_discarded, 1); /* the next one goes further */
+    }
+    assert_int_equal(count_read(wide, 'n'), 4);
+    pfl_trace_buffer_free(wide);
+}
+
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -404,6 +461,8 @@ int main(void)
         ROW(a_complete_chunk_that_was_read_is_discarded_when_it_comes_again),
         ROW(a_peer_cannot_make_us_search_without_end),
         ROW(a_peer_searches_no_more_in_many_buffers_than_in_one),
+        ROW(a_record_stays_while_too_many_come_before_it),
+        ROW(a_chunk_that_finds_no_room_within_reach_is_discarded),
         ROW(a_scraped_chunk_that_was_overwritten_is_stored_again_with_what_is_new),
     };
 
