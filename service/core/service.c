@@ -102,7 +102,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
     pfl_remote_machines_init(&self->relays);
     pfl_trigger_history_init(&self->triggers);
     open_shares(self);
-    self->due_ms = PFL_SESSION_NEVER;
+    self->due_ms = self->clone_due_ms = PFL_SESSION_NEVER;
     self->copy_bytes_left = PFL_CLONE_TURN_BYTES;
     self->scrape_units_left = PFL_SCRAPE_TURN_UNITS;
     self->buffers = pfl_mem_calloc(PFL_SERVICE_BUFFER_IDS, sizeof(self->buffers[0]));
@@ -126,9 +126,14 @@ void pfl_service_fini(struct pfl_service *self)
     pfl_retired_rings_release_all();
 }
 
+uint64_t pfl_service_now_ns(const struct pfl_service *self)
+{
+    return self->conf.now_ns(self->conf.user, PFL_CLOCK_MONOTONIC);
+}
+
 uint64_t pfl_service_now_ms(const struct pfl_service *self)
 {
-    return self->conf.now_ns(self->conf.user, PFL_CLOCK_MONOTONIC) / 1000000;
+    return pfl_service_now_ns(self) / 1000000;
 }
 
 uint64_t pfl_service_boottime_ns(const struct pfl_service *self)
@@ -283,6 +288,28 @@ void pfl_service_give_smb(struct pfl_service *self, struct pfl_producer *produce
 {
     pfl_shares_give(&self->shares.smb_bytes, producer->who, producer->smb_taken_bytes);
     producer->smb_taken_bytes = 0;
+}
+
+struct pfl_service_time pfl_service_begin_time(const struct pfl_service *self)
+{
+    return (struct pfl_service_time){.began_ns = pfl_service_now_ns(self),
+                                     .timed_ns = self->timed_ns};
+}
+
+void pfl_service_end_time(struct pfl_service *self, struct pfl_turns_who who,
+                          struct pfl_service_time begin)
+{
+    uint64_t now_ns = pfl_service_now_ns(self);
+    uint64_t cost_ns = now_ns - begin.began_ns - (self->timed_ns - begin.timed_ns);
+
+    self->timed_ns += cost_ns;
+    if (pfl_shares_is_bound(&self->shares.consumers, who.user))
+        pfl_turns_take(&self->turns, who, cost_ns, now_ns);
+}
+
+uint64_t pfl_service_get_wait_ms(const struct pfl_service *self, struct pfl_turns_who who)
+{
+    return pfl_turns_get_wait_ms(&self->turns, who, pfl_service_now_ns(self));
 }
 
 struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id)

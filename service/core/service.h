@@ -21,6 +21,7 @@
 #include "service/core/loop_budget.h"
 #include "service/core/remote_machines.h"
 #include "service/core/session.h"
+#include "service/core/turns.h"
 
 #define PFL_SERVICE_MAX_PRODUCERS        65535u
 #define PFL_SERVICE_MAX_SESSIONS         15u
@@ -108,6 +109,7 @@ struct pfl_service {
     struct pfl_list consumers; /* borrowed pfl_consumer */
     struct pfl_list clones;    /* owned pfl_clone: being made */
     uint64_t last_clone_id;
+    uint64_t clone_due_ms;    /* when the first user has waited; CLOCK_MONOTONIC */
     uint32_t last_copied_who; /* the user for whose clone buffers were copied last */
     uint32_t copy_bytes_left; /* of PFL_CLONE_TURN_BYTES, left in this turn */
     bool is_copying;          /* pfl_clone_run has something to do */
@@ -152,6 +154,8 @@ struct pfl_service {
     uint64_t scrape_units_left;           /* of PFL_SCRAPE_TURN_UNITS, left in this turn */
     struct pfl_loop_budget scrape_budget; /* for scraping while the service stops */
     struct pfl_loop_budget vm_budget;     /* for producers' programs */
+    struct pfl_turns turns;               /* loop time of consumers */
+    uint64_t timed_ns;                    /* all that pfl_service_end_time measured */
     struct pfl_figures gone;              /* counters of sessions that are gone */
 };
 
@@ -168,7 +172,8 @@ void pfl_service_fini(struct pfl_service *self);
 /* Besides root, shares do not bind this user. Initially the user of the facts. */
 void pfl_service_set_owner(struct pfl_service *self, uint32_t uid);
 
-uint64_t pfl_service_now_ms(const struct pfl_service *self); /* CLOCK_MONOTONIC */
+uint64_t pfl_service_now_ns(const struct pfl_service *self); /* CLOCK_MONOTONIC */
+uint64_t pfl_service_now_ms(const struct pfl_service *self); /* likewise */
 uint64_t pfl_service_boottime_ns(const struct pfl_service *self);
 
 /* An id that no live producer has, never 0; in use until the producer is freed. */
@@ -205,6 +210,22 @@ void pfl_service_give_connection(struct pfl_service *self, struct pfl_shares *li
 PFL_MUST_USE int pfl_service_take_smb(struct pfl_service *self, struct pfl_producer *producer,
                                       uint64_t bytes);
 void pfl_service_give_smb(struct pfl_service *self, struct pfl_producer *producer);
+
+/*
+ * Loop time that goes to a consumer's user (turns.h): of requests, and of what they cause later. A
+ * measurement does not count what others measured meanwhile. That of root and of the service's user
+ * is not charged.
+ */
+struct pfl_service_time {
+    uint64_t began_ns;
+    uint64_t timed_ns; /* as of the service, then */
+};
+
+struct pfl_service_time pfl_service_begin_time(const struct pfl_service *self);
+void pfl_service_end_time(struct pfl_service *self, struct pfl_turns_who who,
+                          struct pfl_service_time begin);
+/* In how many ms more may be done for it; 0: now. */
+uint64_t pfl_service_get_wait_ms(const struct pfl_service *self, struct pfl_turns_who who);
 
 struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id);
 /* Gives the session an id for each of its buffers. PFL_ELIMIT: out of ids, none was given. */

@@ -58,7 +58,7 @@ struct pfl_consumer_conn {
     uint64_t held_bytes; /* charged to the service's peer_bytes: queued data */
     bool is_counted;     /* a connection is charged to its user */
     bool is_accepted;
-    struct pfl_list held; /* in its port while its user must wait (turns.h): nothing is read */
+    struct pfl_list held; /* in its port while its user must wait (core/turns.h): nothing is read */
     uint64_t owed_ns;     /* its subject, when it began to wait */
     struct pfl_buf unfed; /* bytes that were read before that */
     bool is_closing;

@@ -5,11 +5,11 @@
  * Requests go to the rpc host, which calls the methods (consumer_methods.c); consumer_conn.c sends
  * what consumers read.
  *
- * The loop time of requests is counted per user (turns.h). Requests of a user above its part wait
- * until that is paid off, and its connections then take turns: the one whose subject took least,
- * and of these the one that has waited longest, is fed one piece, or its requests up to one that
- * took too long. A subject that takes little does not wait. So an operator's requests delay none of
- * others who come through the same agent.
+ * The loop time of requests is counted per user (service/core/turns.h). Requests of a user above
+ * its part wait until that is paid off, and its connections then take turns: the one whose subject
+ * took least, and of these the one that has waited longest, is fed one piece, or its requests up to
+ * one that took too long. A subject that takes little does not wait. So an operator's requests
+ * delay none of others who come through the same agent.
  *
  * A consumer that breaks the protocol, or lets PFL_CONSUMER_QUEUE_BYTES of replies pile up, is
  * closed; its session ends with it. The port owns its connections until their on_closed.
@@ -26,7 +26,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/port/consumer_conn.h"
-#include "service/port/turns.h"
 
 /* More in the kernel means fewer copies into our queue. */
 #define SEND_BUFFER_BYTES (1 << 20)
@@ -37,10 +36,9 @@ struct pfl_consumer_port {
     struct pfl_port_conf conf;
     struct pfl_listener *listener; /* owned until closed */
     uv_timer_t turn;               /* runs while a user must wait */
-    struct pfl_turns turns;
-    uint64_t feed_ns;      /* the requests' time is counted up to here */
-    struct pfl_list conns; /* owned */
-    struct pfl_list held;  /* borrowed: those whose user must wait, in the order of service */
+    struct pfl_service_time feed;  /* the requests' time that is not counted yet */
+    struct pfl_list conns;         /* owned */
+    struct pfl_list held; /* borrowed: those whose user must wait, in the order of service */
     struct pfl_consumer_senders senders;
     unsigned handles_open; /* senders.idle, turn, listener */
     bool is_closing;
@@ -85,7 +83,7 @@ static struct pfl_turns_who who_of(const struct pfl_consumer_conn *conn)
 
 static uint64_t get_wait_ms(const struct pfl_consumer_conn *conn)
 {
-    return pfl_turns_get_wait_ms(&conn->port->turns, who_of(conn), uv_hrtime());
+    return pfl_service_get_wait_ms(conn->service, who_of(conn));
 }
 
 /* Behind those that owe as much or less. */
@@ -94,7 +92,8 @@ static void hold(struct pfl_consumer_conn *conn, uint64_t wait_ms)
     struct pfl_list *after = conn->port->held.prev;
 
     pfl_stream_read_stop(conn->stream);
-    conn->owed_ns = pfl_turns_get_owed_ns(&conn->port->turns, who_of(conn), uv_hrtime());
+    conn->owed_ns = pfl_turns_get_owed_ns(&conn->service->turns, who_of(conn),
+                                          pfl_service_now_ns(conn->service));
     while (after != &conn->port->held &&
            PFL_CONTAINER_OF(after, struct pfl_consumer_conn, held)->owed_ns > conn->owed_ns)
         after = after->prev;
@@ -110,12 +109,8 @@ static bool is_held(const struct pfl_consumer_conn *conn)
 /* Since the last frame. */
 static void count_time(struct pfl_consumer_conn *conn)
 {
-    struct pfl_consumer_port *port = conn->port;
-    uint64_t began_ns = port->feed_ns;
-
-    port->feed_ns = uv_hrtime();
-    if (pfl_shares_is_bound(&port->conf.service->shares.consumers, conn->cred.who))
-        pfl_turns_take(&port->turns, who_of(conn), port->feed_ns - began_ns, port->feed_ns);
+    pfl_service_end_time(conn->service, who_of(conn), conn->port->feed);
+    conn->port->feed = pfl_service_begin_time(conn->service);
 }
 
 /* Between two frames of a piece. */
@@ -124,7 +119,7 @@ static bool may_continue(void *user)
     struct pfl_consumer_conn *conn = user;
 
     count_time(conn);
-    return pfl_turns_get_wait_ms(&conn->port->turns, who_of(conn), conn->port->feed_ns) == 0;
+    return get_wait_ms(conn) == 0;
 }
 
 /* One piece, whose time is its user's. */
@@ -132,7 +127,7 @@ static int feed_piece(struct pfl_consumer_conn *conn, struct pfl_span piece)
 {
     int rc;
 
-    conn->port->feed_ns = uv_hrtime();
+    conn->port->feed = pfl_service_begin_time(conn->service);
     rc = pfl_rpc_host_feed(&conn->rpc, piece);
     count_time(conn);
     return rc;
@@ -256,6 +251,7 @@ static void on_closed(void *user, int err)
 {
     struct pfl_consumer_conn *conn = user;
     struct pfl_consumer_port *port = conn->port;
+    struct pfl_service_time begin = pfl_service_begin_time(conn->service);
     bool is_accepted = conn->is_accepted;
 
     (void)err;
@@ -267,6 +263,7 @@ static void on_closed(void *user, int err)
     pfl_closer_close(conn->fd, conn->cred.who);
     pfl_list_remove(&conn->node);
     pfl_list_remove(&conn->held);
+    pfl_service_end_time(conn->service, who_of(conn), begin); /* of its session's end */
     free_conn(conn);
     if (is_accepted)
         pfl_listener_release(port->listener);

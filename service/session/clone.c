@@ -10,7 +10,9 @@
  * its buffers are transferred, or start to be copied. After both the clone's session is made, with
  * the source's events of that moment. Buffers are copied in turns of PFL_CLONE_TURN_BYTES, for one
  * user after the other; when all are whole the consumer is answered. A buffer is copied for one
- * clone at a time: the next one waits.
+ * clone at a time: the next one waits. What is copied at once, which is a buffer's table of
+ * writers, is loop time of the clone's user, as its requests are: above its part its next clone
+ * waits.
  *
  * Failures: no such session, not allowed, no memory, the session or the consumer is gone, the
  * consumer has got a session meanwhile. What was transferred before a failure is lost, as it is
@@ -202,6 +204,7 @@ static int make_clone(struct pfl_service *service, const struct pfl_consumer *co
     pfl_buf_init(&clone->trigger, TRIGGER_MAX_BYTES);
     clone->service = service;
     clone->who = consumer->who;
+    clone->subject = consumer->subject;
     clone->fd = -1;
     clone->buffers_len = len;
     clone->buffers = pfl_mem_calloc(len + 1, sizeof(struct pfl_trace_buffer *));
@@ -320,6 +323,29 @@ static void want_turn(struct pfl_service *service)
 {
     service->is_copying = true;
     pfl_service_look_at(service, 0);
+}
+
+static struct pfl_turns_who who_of(const struct pfl_clone *clone)
+{
+    return (struct pfl_turns_who){.user = clone->who,
+                                  .subject = clone->subject != 0 ? clone->subject : clone->who};
+}
+
+/* Its user has taken its part of the loop's time: no buffers are taken for the clone until that is
+ * paid. */
+static bool must_wait(struct pfl_service *service, const struct pfl_clone *clone)
+{
+    uint64_t wait_ms = pfl_service_get_wait_ms(service, who_of(clone));
+    uint64_t due_ms = pfl_service_now_ms(service) + wait_ms;
+    bool has_work = (clone->is_flushed[0] && !clone->is_taken[0]) ||
+                    (clone->is_flushed[1] && !clone->is_taken[1]);
+
+    if (wait_ms == 0 || !has_work)
+        return false;
+    if (due_ms < service->clone_due_ms)
+        service->clone_due_ms = due_ms;
+    pfl_service_look_at(service, due_ms);
+    return true;
 }
 
 static bool can_take(const struct pfl_session *session, bool is_transfer)
@@ -469,8 +495,8 @@ static bool is_ready(const struct pfl_session *session, const struct pfl_clone *
 }
 
 /* May free the clone. */
-static void try_complete(struct pfl_service *service, struct pfl_session *session,
-                         struct pfl_clone *clone)
+static void proceed(struct pfl_service *service, struct pfl_session *session,
+                    struct pfl_clone *clone)
 {
     bool is_flushed = clone->is_flushed[0] && clone->is_flushed[1];
     int rc = 0;
@@ -488,6 +514,8 @@ static void try_complete(struct pfl_service *service, struct pfl_session *sessio
             want_turn(service);
         return;
     }
+    if (must_wait(service, clone))
+        return;
     rc = try_take(service, session, clone, false);
     if (rc == 0)
         rc = try_take(service, session, clone, true);
@@ -497,6 +525,17 @@ static void try_complete(struct pfl_service *service, struct pfl_session *sessio
         complete(service, session, clone);
     else if (clone->is_taken[0])
         want_turn(service);
+}
+
+/* The same; its time is its user's. */
+static void try_complete(struct pfl_service *service, struct pfl_session *session,
+                         struct pfl_clone *clone)
+{
+    struct pfl_service_time begin = pfl_service_begin_time(service);
+    struct pfl_turns_who who = who_of(clone);
+
+    proceed(service, session, clone);
+    pfl_service_end_time(service, who, begin);
 }
 
 void pfl_clone_on_flushed(struct pfl_service *service, struct pfl_session *session,
@@ -535,9 +574,10 @@ void pfl_clone_run(struct pfl_service *service)
     struct pfl_list *it;
     struct pfl_list *tmp;
 
-    if (!service->is_copying)
+    if (!service->is_copying && service->clone_due_ms > pfl_service_now_ms(service))
         return;
     service->is_copying = false;
+    service->clone_due_ms = PFL_SESSION_NEVER;
     service->copy_bytes_left = PFL_CLONE_TURN_BYTES;
     copy_next(service);
     PFL_LIST_EACH_SAFE (it, tmp, &service->clones) {

@@ -23,6 +23,7 @@ struct pfl_clone {
     uint64_t started_ns;
     struct pfl_buf trigger; /* owned: the trigger's packet, or empty */
     uint32_t who;           /* the consumer's user */
+    uint64_t subject;       /* as of struct pfl_consumer */
     uint64_t held_bytes;    /* counted in the service's buffer_bytes */
 };
 

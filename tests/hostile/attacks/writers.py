@@ -2,13 +2,14 @@
 """What a producer does to others by the writers that it has, and by what these write."""
 import mmap
 import os
+import select
 import struct
 import time
 
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 
-ATTACKS = ["chosen_numbers", "worthless_packets", "memory_full_of_chunks", "long_packet"]
+ATTACKS = ["chosen_numbers", "worthless_packets", "memory_full_of_chunks", "long_packet", "clones"]
 PAGE, SMB = 4096, 32 << 20
 DIV1, DIV14, CHUNKS, CHUNK = 1, 5, 14, ((4096 - 8) // 14) & ~3
 COMPLETE = 3
@@ -183,3 +184,69 @@ def long_packet(build):
     """nor does one packet of 223 MiB when it is read, compressed or not"""
     return "; ".join(record(build, 512 << 10, more, write_long_packet, 57344)
                      for more in (b"", field(24, 1)))
+
+
+class OfManyWriters(Producer):
+    """A writer for each number there is, each with a chunk, which comes without shared memory."""
+    buffer = 0
+
+    def on_setup(self, setup):
+        super().on_setup(setup)
+        self.buffer = dict(fields(setup[2])).get(2, 0)
+
+    def write(self):
+        self.wait_for("start ")
+        moves = [field(1, field(4, struct.pack("<IHH", 0, writer, 1) + b"\2\x08\1") + field(3, self.buffer))
+                 for writer in range(1, 32768)]
+        for begin in range(0, len(moves), 4000):
+            self.call("CommitData", b"".join(moves[begin:begin + 4000]))
+
+
+def clone(consumer):
+    consumer.done = []
+    consumer.invoke("CloneSession", field(4, "s"), lambda ok, more, body: consumer.done.append(body))
+    return consumer
+
+
+def clone_and_leave(ready, consumers, producers, connections, go, seconds):
+    """A session that knows 160,000 writers; then clones of it, each of a new connection."""
+    source = Consumer(consumers)
+    why = source.enable(field(1, field(1, 65536)) + field(2, field(1, field(1, "mine"))) + field(22, "s"))
+    if why:
+        raise AssertionError(why)
+    for i in range(5):
+        producer = OfManyWriters(producers, "p%d" % i, ["mine"])
+        producer.write()
+        producer.sock.close()
+    cloners = [Consumer(consumers) for _ in range(connections)]
+    os.write(go[1], b"x")
+    end, number = time.monotonic() + seconds, 0
+    cloners = [clone(consumer) for consumer in cloners]
+    while time.monotonic() < end:
+        for i, cloner in enumerate(cloners):
+            if cloner.has_input(0):
+                cloner.dispatch()
+            if cloner.done:
+                if dict(fields(cloner.done[0])).get(1) != 1:
+                    raise AssertionError("no clone: %r" % cloner.done[0])
+                cloner.sock.close()
+                number, cloners[i] = number + 1, clone(Consumer(consumers))
+        time.sleep(0.001)
+    ready("%d" % number)
+
+
+def clones(build):
+    """clones of a session that knows 160,000 writers, of who leaves after each, take a part of the loop's time"""
+    seconds, go = 8, os.pipe()
+    with World(build) as world:
+        child = world.attack("member", clone_and_leave, world.consumer, world.producer, 8, go, seconds)
+        if select.select([go[0]], [], [], 100)[0] == []:
+            raise Failed("the writers do not come")
+        begin, loop_ns = time.monotonic(), world.loop_ns()
+        said = child.wait_ready(60)
+        part = (world.loop_ns() - loop_ns) / 1e9 / (time.monotonic() - begin)
+        if not said.isdigit():
+            raise Failed(said)
+        if part > 0.35 or not world.is_alive():
+            raise Failed("%s clones in %d s took %.2f of the loop" % (said, seconds, part))
+        return "%s clones in %d s took %.2f of the loop" % (said, seconds, part)

@@ -660,6 +660,7 @@ static size_t take_numbered(int fd, size_t from, size_t wanted)
         uint8_t prefix[4];
 
         (void)uv_run(&kit.loop, UV_RUN_NOWAIT);
+        kit.now_ns += 1000000;
         while (count < NUMBERED && recv(fd, prefix, sizeof(prefix), MSG_DONTWAIT) == 4) {
             uint8_t frame[64];
             struct pfl_reader r = pfl_reader_of(pfl_span_of(frame, prefix[0]));
@@ -686,6 +687,7 @@ static void requests_of_one_read_wait_from_that_on_which_uses_up_the_user_s_time
         pfl_service_set_owner(&kit.service, me + 1);
     pfl_kit_consumer_open(&other, &kit);
     assert_int_equal(seteuid(me), 0);
+    kit.step_ns = 10000; /* what a request takes, or a few times as much */
     for (unsigned i = 0; i < 5000 && !is_cut; i++) {
         size_t count;
 

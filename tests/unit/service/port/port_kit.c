@@ -37,8 +37,9 @@
 
 static uint64_t read_clock(void *user, enum pfl_clock_id id)
 {
-    const struct pfl_port_kit *kit = user;
+    struct pfl_port_kit *kit = user;
 
+    kit->now_ns += kit->step_ns;
     return id == PFL_CLOCK_BOOTTIME ? kit->now_ns + kit->slept_ns : kit->now_ns;
 }
 

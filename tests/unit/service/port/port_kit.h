@@ -18,6 +18,7 @@ struct pfl_port_kit {
     uv_loop_t loop;
     struct pfl_wakeup wakeup; /* of the files' threads */
     uint64_t now_ns;          /* of every clock */
+    uint64_t step_ns;         /* how far each look at a clock moves them all */
     struct pfl_service_facts facts;
     struct pfl_disk_ops disk; /* the disk port's, which wait for a file as long as it takes */
     struct pfl_service service;

@@ -28,6 +28,7 @@ struct cloner {
 };
 
 static uint64_t now_ns = 1000000000000ull;
+static uint64_t step_ns; /* how long anything takes */
 static struct pfl_service service;
 static struct pfl_consumer owner;
 static struct cloner cloners[CLONERS];
@@ -36,6 +37,7 @@ static uint64_t read_clock(void *user, enum pfl_clock_id id)
 {
     (void)user;
     (void)id;
+    now_ns += step_ns;
     return now_ns;
 }
 
@@ -197,6 +199,44 @@ static void each_turn_copies_so_much(void **state)
     assert_int_equal(run_turns(), turns - 1 + turns);
     expect_chunks(&cloners[0], 0, 'a', CHUNKS);
     expect_chunks(&cloners[1], 0, 'a', CHUNKS);
+}
+
+/* A clone that is begun, ended and begun again. */
+static bool clone_again(struct cloner *cloner)
+{
+    if (cloner->consumer.session != NULL)
+        pfl_session_end(&service, cloner->consumer.session);
+    cloner->answers = 0;
+    start_clone(cloner);
+    (void)run_turns();
+    return cloner->answers != 0;
+}
+
+static void who_clones_all_the_time_waits_until_that_is_paid(void **state)
+{
+    const uint64_t second_ns = 1000000000u;
+    uint64_t waits_until_ms;
+    unsigned clones = 0;
+
+    (void)state;
+    OPEN(copied_config);
+    fill(0, 'a', 0, 1);
+    step_ns = 1000000;
+    while (clones < 1000 && clone_again(&cloners[0]))
+        clones++;
+    assert_in_range(clones, 2, 100); /* what they took is 0.1 s of the loop at once */
+    step_ns = 0;
+    waits_until_ms = service.clone_due_ms;
+    assert_in_range(waits_until_ms, now_ns / 1000000 + 1, (now_ns + second_ns) / 1000000);
+    assert_true(clone_again(&cloners[1])); /* another user does not wait */
+    pfl_session_due_run(&service);
+    assert_int_equal(cloners[0].answers, 0);
+    assert_in_range(pfl_session_timers_next_ms(&service), waits_until_ms,
+                    waits_until_ms + 100); /* the look at it counts, too */
+    now_ns = pfl_session_timers_next_ms(&service) * 1000000;
+    pfl_session_due_run(&service);
+    assert_int_equal(cloners[0].answers, 1);
+    assert_true(cloners[0].is_ok);
 }
 
 static void ignore_command(void *port, struct pfl_span body, int fd, bool is_setup)
@@ -442,6 +482,7 @@ int main(void)
         TEST(a_large_clone_is_what_was_there_when_its_flush_was_over),
         TEST(each_turn_copies_so_much),
         TEST(vms_that_move_to_a_clone_are_not_charged_to_its_source),
+        TEST(who_clones_all_the_time_waits_until_that_is_paid),
         TEST(a_source_that_ends_meanwhile_is_cloned),
         TEST(who_frees_a_clone_meanwhile_is_answered_and_holds_up_no_other),
         TEST(who_waits_and_leaves_gets_nothing),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop's time by user: some at once, then a part. */
-#include "service/port/turns.h"
+#include "service/core/turns.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

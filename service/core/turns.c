@@ -5,7 +5,7 @@
  * PFL_TURNS_AT_ONCE * PFL_TURNS_PART ahead. Subjects have buckets, too, that leak more slowly: one
  * whose due time is not far ahead may use the user's reserve. No failures.
  */
-#include "service/port/turns.h"
+#include "service/core/turns.h"
 
 #include <stddef.h>
 
