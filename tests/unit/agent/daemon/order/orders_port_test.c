@@ -23,6 +23,7 @@
 #include "tests/unit/agent/daemon/segment/segments_kit.h"
 #include "tests/unit/tunnel/service_kit.h"
 
+#define TURNS   200000
 #define WAIT_NS (UINT64_C(60) * 1000000000) /* other threads may be slow */
 #define CONFIG  "config { buffers { size_kb: 64 } data_sources { config { name: \"x\" } } } "
 #define CPU     "name: \"cpu\" select {} continuous {} " CONFIG
@@ -93,9 +94,12 @@ static void turn(struct fixture *f)
 
 static void close_orders(struct fixture *f)
 {
+    uint64_t end_ns = uv_hrtime() + WAIT_NS;
+
     pfl_orders_close(f->orders);
-    for (uint64_t end_ns = uv_hrtime() + WAIT_NS;
-         uv_hrtime() < end_ns && (!f->is_gone || !pfl_list_is_empty(&f->kit.peers));)
+    while (!f->is_gone && uv_hrtime() < end_ns)
+        turn(f);
+    for (int i = 0; i < TURNS && !pfl_list_is_empty(&f->kit.peers); i++)
         turn(f);
     assert_true(f->is_gone);
 }
@@ -164,8 +168,8 @@ static void wait_for_sessions(struct fixture *f, unsigned count)
 {
     struct pfl_orders_figures figures = {.running = 0};
 
-    for (uint64_t end_ns = uv_hrtime() + WAIT_NS; uv_hrtime() < end_ns && figures.running != count;
-         i++) {
+    for (uint64_t end_ns = uv_hrtime() + WAIT_NS;
+         uv_hrtime() < end_ns && figures.running != count;) {
         turn(f);
         pfl_orders_get_figures(f->orders, &figures);
     }
