@@ -5,7 +5,8 @@
  * start seals the batch and submits it; nothing touches the pipeline while it runs. When it is
  * back, the statistics are copied for queries, and the reader is notified. A job that is freed
  * meanwhile becomes an orphan and frees itself when its batch is back. Failures: if the worker
- * takes no work, the batch is run at once. Owned: the pipeline.
+ * takes no work, the batch is run at once. Owned: the pipeline. Limits: what it keeps from one
+ * batch to the next is charged to the user.
  */
 #include "service/core/pipeline_job.h"
 
@@ -27,14 +28,30 @@ static void run(struct pfl_work *work)
     pfl_pipeline_run(job->pipeline);
 }
 
+/* What is kept is the user's; past its share nothing is kept, and each batch makes it again. */
+static void charge(struct pfl_pipeline_job *job)
+{
+    const struct pfl_pipeline_job_conf *conf = &job->conf;
+
+    if (conf->charged == NULL || pfl_shares_set(conf->charged, conf->who, &job->held_bytes,
+                                                pfl_pipeline_get_kept_bytes(job->pipeline)))
+        return;
+    pfl_pipeline_trim(job->pipeline);
+    pfl_shares_give(conf->charged, conf->who, job->held_bytes);
+    job->held_bytes = 0;
+}
+
 static void finish(struct pfl_pipeline_job *job)
 {
     job->is_running = false;
     job->stats = *pfl_pipeline_get_stats(job->pipeline);
+    charge(job);
 }
 
 static void free_job(struct pfl_pipeline_job *job)
 {
+    if (job->conf.charged != NULL)
+        pfl_shares_give(job->conf.charged, job->conf.who, job->held_bytes);
     pfl_pipeline_free(job->pipeline);
     pfl_mem_free(job);
 }

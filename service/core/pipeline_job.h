@@ -15,13 +15,15 @@ struct pfl_pipeline_job_conf {
     pfl_work_submit submit; /* NULL: batches are run at once */
     uint64_t (*now_ns)(void *user, enum pfl_clock_id id);
     void *user;
-    uint64_t who; /* the session's user */
+    uint64_t who;               /* the session's user */
+    struct pfl_shares *charged; /* for what the pipeline keeps; borrowed; NULL: nobody is charged */
 };
 
 struct pfl_pipeline_job {
     struct pfl_work work;
     struct pfl_pipeline_job_conf conf;
     struct pfl_pipeline *pipeline;   /* owned; not to be touched while is_running */
+    uint64_t held_bytes;             /* charged */
     struct pfl_pipeline_stats stats; /* as of the last batch that is back */
     bool is_running;
     bool is_orphan; /* frees itself when the batch is back */

@@ -26,7 +26,8 @@
 struct pfl_compressor {
     enum pfl_codec codec;
     struct libdeflate_compressor *deflate; /* owned; or NULL */
-    ZSTD_CCtx *zstd;                       /* owned; or NULL */
+    ZSTD_CCtx *zstd;                       /* owned; or NULL: made for the next batch */
+    int zstd_level;
 };
 
 static int open_deflate(struct pfl_compressor *c)
@@ -36,12 +37,12 @@ static int open_deflate(struct pfl_compressor *c)
     return c->deflate != NULL ? 0 : PFL_ENOMEM;
 }
 
-static int open_zstd(struct pfl_compressor *c, int level)
+static int open_zstd(struct pfl_compressor *c)
 {
     c->zstd = ZSTD_createCCtx();
     if (c->zstd == NULL)
         return PFL_ENOMEM;
-    (void)ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_compressionLevel, level);
+    (void)ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_compressionLevel, c->zstd_level);
     (void)ZSTD_CCtx_setParameter(c->zstd, ZSTD_c_windowLog, WINDOW_LOG_MAX);
     return 0;
 }
@@ -54,7 +55,8 @@ int pfl_compressor_new(enum pfl_codec codec, int zstd_level, struct pfl_compress
     if (c == NULL)
         return PFL_ENOMEM;
     c->codec = codec;
-    rc = codec == PFL_CODEC_ZSTD ? open_zstd(c, zstd_level) : open_deflate(c);
+    c->zstd_level = zstd_level;
+    rc = codec == PFL_CODEC_ZSTD ? open_zstd(c) : open_deflate(c);
     if (rc != 0) {
         pfl_compressor_free(c);
         return rc;
@@ -70,6 +72,17 @@ void pfl_compressor_free(struct pfl_compressor *self)
     libdeflate_free_compressor(self->deflate);
     (void)ZSTD_freeCCtx(self->zstd);
     pfl_mem_free(self);
+}
+
+size_t pfl_compressor_get_bytes(const struct pfl_compressor *self)
+{
+    return sizeof(*self) + ZSTD_sizeof_CCtx(self->zstd);
+}
+
+void pfl_compressor_trim(struct pfl_compressor *self)
+{
+    (void)ZSTD_freeCCtx(self->zstd);
+    self->zstd = NULL;
 }
 
 size_t pfl_compressor_bound(struct pfl_compressor *self, size_t len)
@@ -93,8 +106,11 @@ static int run_deflate(struct pfl_compressor *c, struct pfl_span trace, struct p
 
 static int run_zstd(struct pfl_compressor *c, struct pfl_span trace, struct pfl_writer *w)
 {
-    size_t len = ZSTD_compress2(c->zstd, w->pos, w->left, trace.data, trace.len);
+    size_t len;
 
+    if (c->zstd == NULL && open_zstd(c) != 0)
+        return PFL_ENOMEM;
+    len = ZSTD_compress2(c->zstd, w->pos, w->left, trace.data, trace.len);
     if (ZSTD_isError(len))
         return PFL_ENOMEM;
     w->pos += len;

@@ -25,6 +25,10 @@ PFL_MUST_USE int pfl_compressor_new(enum pfl_codec codec, int zstd_level,
                                     struct pfl_compressor **ret_compressor);
 void pfl_compressor_free(struct pfl_compressor *self); /* NULL is legal */
 
+/* Bytes that it keeps from one batch to the next: zstd has 1 to 35 MiB, by level and batch. */
+size_t pfl_compressor_get_bytes(const struct pfl_compressor *self);
+/* Gives back what it can make again for the next batch. */
+void pfl_compressor_trim(struct pfl_compressor *self);
 /* An upper bound of the size that `len` bytes compress to. */
 size_t pfl_compressor_bound(struct pfl_compressor *self, size_t len);
 /* `trace`: packets as they lie in a trace file (repeated field 1), at most 2^30 bytes. `ret_packet`

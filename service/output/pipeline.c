@@ -40,8 +40,9 @@ struct pfl_pipeline {
     struct pfl_pipeline_stats stats;
     atomic_bool is_cancelled;
     bool wants_plain;
-    bool is_plain; /* the batch that is sealed is not compressed */
-    bool is_done;  /* run has been called, next has not come to its end */
+    bool is_plain;      /* the batch that is sealed is not compressed */
+    bool keeps_nothing; /* of the batch in progress */
+    bool is_done;       /* run has been called, next has not come to its end */
     /* The input of next: packets with their marks, or the compressed one. */
     struct pfl_reader results;
     size_t results_at;
@@ -267,19 +268,39 @@ bool pfl_pipeline_is_cancelled(const struct pfl_pipeline *self)
 
 /* ---- results ---- */
 
-static void trim(struct pfl_buf *buf)
+static void trim(const struct pfl_pipeline *m, struct pfl_buf *buf)
 {
     pfl_buf_clear(buf);
-    if (buf->capacity > KEPT_BYTES)
+    if (m->keeps_nothing || buf->capacity > KEPT_BYTES)
         pfl_buf_fini(buf);
+}
+
+static size_t get_kept(const struct pfl_buf *buf)
+{
+    return buf->capacity > KEPT_BYTES ? 0 : buf->capacity;
+}
+
+size_t pfl_pipeline_get_kept_bytes(const struct pfl_pipeline *self)
+{
+    return sizeof(*self) + get_kept(&self->in) + get_kept(&self->marks) + get_kept(&self->mid) +
+           get_kept(&self->out) +
+           (self->compressor != NULL ? pfl_compressor_get_bytes(self->compressor) : 0);
+}
+
+void pfl_pipeline_trim(struct pfl_pipeline *self)
+{
+    self->keeps_nothing = true;
+    if (self->compressor != NULL)
+        pfl_compressor_trim(self->compressor);
 }
 
 static void reset(struct pfl_pipeline *m)
 {
-    trim(&m->in);
-    trim(&m->marks);
-    trim(&m->mid);
-    trim(&m->out);
+    trim(m, &m->in);
+    trim(m, &m->marks);
+    trim(m, &m->mid);
+    trim(m, &m->out);
+    m->keeps_nothing = false;
     m->part_bytes = 0;
     atomic_store_explicit(&m->is_cancelled, false, memory_order_relaxed);
     m->is_done = false;

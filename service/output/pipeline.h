@@ -83,6 +83,11 @@ bool pfl_pipeline_is_cancelled(const struct pfl_pipeline *self); /* any thread *
  * batch it is the same as an empty one. False: no more, and the pipeline takes the next batch. */
 bool pfl_pipeline_next(struct pfl_pipeline *self, struct pfl_span *ret_packet);
 
+/* Bytes that are kept from one batch to the next. Not while one is running, as what follows. */
+size_t pfl_pipeline_get_kept_bytes(const struct pfl_pipeline *self);
+/* Keeps nothing of the batch that was run once its results are taken. */
+void pfl_pipeline_trim(struct pfl_pipeline *self);
+
 /* Sums of all batches that were run. Not while one is running. */
 const struct pfl_pipeline_stats *pfl_pipeline_get_stats(const struct pfl_pipeline *self);
 bool pfl_pipeline_has_filter(const struct pfl_pipeline *self);

@@ -14,7 +14,8 @@ int pfl_session_make_parts(struct pfl_service *service, uint32_t who, struct pfl
     const struct pfl_pipeline_job_conf conf = {.submit = service->conf.submit,
                                                .now_ns = service->conf.now_ns,
                                                .user = service->conf.user,
-                                               .who = who};
+                                               .who = who,
+                                               .charged = &service->shares.peer_bytes};
     struct pfl_pipeline_job *output;
     int rc = pfl_pipeline_job_new(plan, &conf, &output);
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user's configs make the service keep, besides buffers."""
+import gc
 import time
 
 from attacks.sessions import LargePages, string_filter
+from attacks.writers import SESSION, write_long_packet
 from smb_producer import fragments
 from world import Consumer, Failed, World, field
 
-ATTACKS = ["kept_memory", "match_memory"]
+ATTACKS = ["kept_memory", "match_memory", "compressors"]
 GUARDRAILS_MIB = 64  # besides what is allowed
 
 
@@ -33,6 +35,15 @@ def enable_large(ready, path):
     ready()
 
 
+def outlive_guardrails(world):
+    end = time.monotonic() + 65  # two looks at the memory, 30 s apart
+    while world.is_alive() and time.monotonic() < end:
+        time.sleep(0.5)
+    if not world.is_alive():
+        raise Failed("it ended itself: " + "; ".join(
+            line for line in world.log_lines() if "guardrail" in line))
+
+
 def kept_memory(build):
     """with --guardrails, what the configs of one user make the service keep does not end it"""
     with World(build, ["--guardrails"]) as world:
@@ -41,12 +52,7 @@ def kept_memory(build):
         grown = (world.memory_kb("VmRSS") - before) >> 10
         if grown < GUARDRAILS_MIB:
             raise Failed("this takes %d MiB, which no guardrail forbids: the attack tries nothing" % grown)
-        end = time.monotonic() + 65  # two looks at the memory, 30 s apart
-        while world.is_alive() and time.monotonic() < end:
-            time.sleep(0.5)
-        if not world.is_alive():
-            raise Failed("it ended itself: " + "; ".join(
-                line for line in world.log_lines() if "guardrail" in line))
+        outlive_guardrails(world)
         return "the service grew by %d MiB, and lives" % grown
 
 
@@ -75,3 +81,32 @@ def match_memory(build):
         if grown > 50:
             raise Failed("60 rules that matched one string keep %d MiB" % grown)
         return "60 rules that matched one string: the service grew by %d MiB" % grown
+
+
+def compress_long_packets(ready, consumers, producers):
+    """Sessions that compress as well as they can, each of a packet of 2 MiB, and are read."""
+    kept = []
+    for _ in range(5):
+        consumer = Consumer(consumers)
+        why = consumer.enable(field(1, field(1, 4096)) + SESSION + field(47, field(2, field(1, 22))))
+        if why:
+            raise AssertionError(why)
+        write_long_packet(lambda: None, producers, 600)
+        consumer.call("DisableTracing")
+        if consumer.call("ReadBuffers") is None:
+            raise AssertionError("no answer")
+        kept.append(consumer)
+        gc.collect()  # the producer is disconnected, and its shared memory is not allowed for
+    ready()
+
+
+def compressors(build):
+    """nor does what the compressors of one user's sessions keep, with --guardrails"""
+    with World(build, ["--guardrails"]) as world:
+        before = world.memory_kb("VmRSS")
+        attack(world, compress_long_packets, world.consumer, world.producer)
+        grown = (world.memory_kb("VmRSS") - before) >> 10
+        if grown < 2 * GUARDRAILS_MIB:
+            raise Failed("this takes %d MiB, which no guardrail forbids: the attack tries nothing" % grown)
+        outlive_guardrails(world)
+        return "the service grew by %d MiB, and lives" % grown
