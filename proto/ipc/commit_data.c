@@ -5,6 +5,7 @@
  * Happy path: one walk parses every entry and every patch without callbacks, and notes the flush id
  * and the first MOVES_KEPT moves and LISTS_KEPT lists, which is a whole common request. Then it
  * calls back for the moves, then for the lists. The rest of a longer request is walked again.
+ * A request that takes long is continued by a later call, at the position where it stopped.
  *
  * Failures: bytes that are no protobuf message at any level are PFL_EPARSE, found by the first
  * walk; the later walks cannot fail. Fields of an unexpected wire type count as unknown: skipped.
@@ -15,6 +16,8 @@
 
 #define MOVES_KEPT 128u
 #define LISTS_KEPT 64u
+
+#define ENTRIES_A_LOOK 8u /* at the clock, which costs as much as a part of a move */
 
 struct outline {
     uint64_t flush_request_id;
@@ -234,57 +237,128 @@ static bool check(struct pfl_span request, struct outline *ret_outline)
     return is_ok && !r.failed;
 }
 
-static void visit_moves(struct pfl_span request, struct outline *o,
-                        const struct pfl_commit_data_visitor *visitor)
+static bool may_continue(const struct pfl_commit_data_visitor *visitor,
+                         struct pfl_commit_data_position *at)
 {
-    struct pfl_reader r = pfl_reader_of(request);
-    struct pfl_commit_data_move move;
-    struct pfl_field f;
-    size_t kept = o->moves_len < MOVES_KEPT ? o->moves_len : MOVES_KEPT;
-    size_t n = 0;
-
-    for (size_t i = 0; i < kept; i++) {
-        if (visitor->on_move_ahead != NULL && i + 1 < kept)
-            visitor->on_move_ahead(visitor->user, &o->moves[i + 1]);
-        visitor->on_move(visitor->user, &o->moves[i]);
-    }
-    while (o->moves_len > MOVES_KEPT && pfl_reader_field(&r, &f)) {
-        if (is_entry(&f, COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE) && n++ >= MOVES_KEPT &&
-            parse_move(f.bytes, &move))
-            visitor->on_move(visitor->user, &move);
-    }
+    return visitor->may_continue == NULL || ++at->entries % ENTRIES_A_LOOK != 0 ||
+           visitor->may_continue(visitor->user);
 }
 
-static void visit_patches(struct pfl_span request, struct outline *o,
-                          const struct pfl_commit_data_visitor *visitor)
+/* Moves that were kept. False: not all of them. */
+static bool visit_kept_moves(const struct outline *o, const struct pfl_commit_data_visitor *visitor,
+                             struct pfl_commit_data_position *at)
 {
-    struct pfl_reader r = pfl_reader_of(request);
-    struct pfl_commit_data_patch_list list;
-    struct pfl_field f;
-    size_t n = 0;
+    size_t kept = o->moves_len < MOVES_KEPT ? o->moves_len : MOVES_KEPT;
 
-    for (size_t i = 0; i < o->lists_len && i < LISTS_KEPT; i++)
-        visitor->on_patches(visitor->user, &o->lists[i]);
-    while (o->lists_len > LISTS_KEPT && pfl_reader_field(&r, &f)) {
-        if (is_entry(&f, COMMIT_DATA_REQUEST__CHUNKS_TO_PATCH) && n++ >= LISTS_KEPT &&
-            parse_patch_list(f.bytes, true, &list))
-            visitor->on_patches(visitor->user, &list);
+    while (at->skip < kept) {
+        const struct pfl_commit_data_move *move = &o->moves[at->skip++];
+
+        if (visitor->on_move_ahead != NULL && at->skip < kept)
+            visitor->on_move_ahead(visitor->user, move + 1);
+        visitor->on_move(visitor->user, move);
+        if (!may_continue(visitor, at))
+            return false;
     }
+    return true;
+}
+
+static bool visit_kept_lists(struct outline *o, const struct pfl_commit_data_visitor *visitor,
+                             struct pfl_commit_data_position *at)
+{
+    while (at->skip < o->lists_len && at->skip < LISTS_KEPT) {
+        visitor->on_patches(visitor->user, &o->lists[at->skip++]);
+        if (!may_continue(visitor, at))
+            return false;
+    }
+    return true;
+}
+
+/* The entries of the part from the position on. False: not all of them. */
+static bool visit_entries(struct pfl_span request, const struct pfl_commit_data_visitor *visitor,
+                          struct pfl_commit_data_position *at)
+{
+    struct pfl_reader r =
+        pfl_reader_of(pfl_span_of(request.data + at->offset, request.len - at->offset));
+    bool is_moves = at->part == PFL_COMMIT_DATA_MOVES;
+    struct pfl_commit_data_patch_list list;
+    struct pfl_commit_data_move move;
+    struct pfl_field f;
+
+    while (pfl_reader_field(&r, &f)) {
+        if (!is_entry(&f, is_moves ? COMMIT_DATA_REQUEST__CHUNKS_TO_MOVE
+                                   : COMMIT_DATA_REQUEST__CHUNKS_TO_PATCH))
+            continue;
+        if (at->skip != 0) {
+            at->skip--;
+            continue;
+        }
+        if (is_moves && parse_move(f.bytes, &move))
+            visitor->on_move(visitor->user, &move);
+        else if (!is_moves && parse_patch_list(f.bytes, true, &list))
+            visitor->on_patches(visitor->user, &list);
+        if (!may_continue(visitor, at)) {
+            at->offset = (size_t)(r.pos - request.data);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void begin_part(struct pfl_commit_data_position *at, enum pfl_commit_data_part part)
+{
+    at->part = part;
+    at->offset = 0;
+    at->skip = 0;
+}
+
+/* `o` is NULL when the walk continues. False: not all of it. */
+static bool visit_part(struct pfl_span request, struct outline *o,
+                       const struct pfl_commit_data_visitor *visitor,
+                       struct pfl_commit_data_position *at)
+{
+    bool is_moves = at->part == PFL_COMMIT_DATA_MOVES;
+
+    if (is_moves ? visitor->on_move == NULL : visitor->on_patches == NULL)
+        return true;
+    if (o != NULL) {
+        if (!(is_moves ? visit_kept_moves(o, visitor, at) : visit_kept_lists(o, visitor, at)))
+            return false;
+        if (is_moves ? o->moves_len <= MOVES_KEPT : o->lists_len <= LISTS_KEPT)
+            return true;
+    }
+    return visit_entries(request, visitor, at);
+}
+
+int pfl_commit_data_continue(struct pfl_span request, const struct pfl_commit_data_visitor *visitor,
+                             struct pfl_commit_data_position *at, uint64_t *ret_flush_request_id)
+{
+    struct outline outline;
+    bool is_first = at->part == PFL_COMMIT_DATA_START;
+
+    if (is_first) {
+        if (!check(request, &outline))
+            return PFL_EPARSE;
+        at->flush_request_id = outline.flush_request_id;
+        begin_part(at, PFL_COMMIT_DATA_MOVES);
+    }
+    if (at->part == PFL_COMMIT_DATA_MOVES) {
+        if (!visit_part(request, is_first ? &outline : NULL, visitor, at))
+            return PFL_EAGAIN;
+        begin_part(at, PFL_COMMIT_DATA_LISTS);
+    }
+    if (!visit_part(request, is_first ? &outline : NULL, visitor, at))
+        return PFL_EAGAIN;
+    *ret_flush_request_id = at->flush_request_id;
+    *at = (struct pfl_commit_data_position){0};
+    return 0;
 }
 
 int pfl_commit_data_read(struct pfl_span request, const struct pfl_commit_data_visitor *visitor,
                          uint64_t *ret_flush_request_id)
 {
-    struct outline outline;
+    struct pfl_commit_data_position at = {0};
 
-    if (!check(request, &outline))
-        return PFL_EPARSE;
-    if (visitor->on_move != NULL)
-        visit_moves(request, &outline, visitor);
-    if (visitor->on_patches != NULL)
-        visit_patches(request, &outline, visitor);
-    *ret_flush_request_id = outline.flush_request_id;
-    return 0;
+    return pfl_commit_data_continue(request, visitor, &at, ret_flush_request_id);
 }
 
 bool pfl_commit_data_next_patch(struct pfl_commit_data_patch_list *list,

@@ -40,12 +40,36 @@ struct pfl_commit_data_visitor {
     /* Called before a move with the one that follows it, if known, so that its memory can be
      * prefetched. */
     void (*on_move_ahead)(void *user, const struct pfl_commit_data_move *move);
+    /* Called from time to time. False: the rest is for a later call. NULL: always true. */
+    bool (*may_continue)(void *user);
     void *user;
 };
 
+enum pfl_commit_data_part {
+    PFL_COMMIT_DATA_START,
+    PFL_COMMIT_DATA_MOVES,
+    PFL_COMMIT_DATA_LISTS,
+};
+
+/* How far a request was read. Zero-initialized: not at all. */
+struct pfl_commit_data_position {
+    enum pfl_commit_data_part part;
+    size_t offset; /* of the part's next field */
+    size_t skip;   /* its entries from there on that were read */
+    uint32_t entries;
+    uint64_t flush_request_id;
+};
+
 /*
+ * Reads from the position on, which is zeroed at the end or after a failure.
  * `ret_flush_request_id` is 0 when the request has none. PFL_EPARSE: nothing was called.
+ * PFL_EAGAIN: `may_continue` was false; call again with the same bytes.
  */
+PFL_MUST_USE int pfl_commit_data_continue(struct pfl_span request,
+                                          const struct pfl_commit_data_visitor *visitor,
+                                          struct pfl_commit_data_position *at,
+                                          uint64_t *ret_flush_request_id);
+/* All of it at once. */
 PFL_MUST_USE int pfl_commit_data_read(struct pfl_span request,
                                       const struct pfl_commit_data_visitor *visitor,
                                       uint64_t *ret_flush_request_id);

@@ -9,9 +9,8 @@
  * Failures: an oversized prefix is PFL_EPROTO as soon as its four bytes are known. Nothing is
  * reserved for the announced length: `partial` grows with the received bytes.
  *
- * Limits: `partial` never holds more than one frame, or the rest of one feed, and its maximum is
- * that of the frames; an empty one that had grown past KEEP_BYTES frees its memory, so that idle
- * connections stay small.
+ * Limits: `partial` never holds more than one frame and the rest of one feed; an empty one that had
+ * grown past KEEP_BYTES frees its memory, so that idle connections stay small.
  */
 #include "proto/ipc/frame.h"
 
@@ -19,16 +18,19 @@
 
 #include "proto/unpack.h"
 
-#define KEEP_BYTES 4096u
+#define KEEP_BYTES  4096u
+#define KEPT_FRAMES 2u /* of the largest size: one that comes again, and the rest of a feed */
 
 void pfl_frame_reader_init(struct pfl_frame_reader *self)
 {
-    pfl_buf_init(&self->partial, PFL_FRAME_MAX_BYTES);
+    self->max_bytes = PFL_FRAME_MAX_BYTES;
+    pfl_buf_init(&self->partial, KEPT_FRAMES * self->max_bytes);
 }
 
 void pfl_frame_reader_init_large(struct pfl_frame_reader *self)
 {
-    pfl_buf_init(&self->partial, PFL_FRAME_LARGE_MAX_BYTES);
+    self->max_bytes = PFL_FRAME_LARGE_MAX_BYTES;
+    pfl_buf_init(&self->partial, KEPT_FRAMES * self->max_bytes);
 }
 
 void pfl_frame_reader_fini(struct pfl_frame_reader *self)
@@ -51,7 +53,7 @@ static void drop_front(struct pfl_span *data, size_t len)
 static int take_whole_frames(const struct pfl_frame_reader *self, struct pfl_span *data,
                              pfl_frame_cb cb, void *user)
 {
-    size_t payload_max = self->partial.max_bytes - PFL_FRAME_PREFIX_BYTES;
+    size_t payload_max = self->max_bytes - PFL_FRAME_PREFIX_BYTES;
 
     while (data->len >= PFL_FRAME_PREFIX_BYTES) {
         uint32_t len_untrusted = read_prefix(data->data);
@@ -63,8 +65,9 @@ static int take_whole_frames(const struct pfl_frame_reader *self, struct pfl_spa
         if (len_untrusted > data->len - PFL_FRAME_PREFIX_BYTES)
             return 0;
         payload = pfl_span_of(data->data + PFL_FRAME_PREFIX_BYTES, len_untrusted);
-        drop_front(data, PFL_FRAME_PREFIX_BYTES + payload.len);
         rc = payload.len != 0 ? cb(user, payload) : 0;
+        if (rc != PFL_FRAME_AGAIN)
+            drop_front(data, PFL_FRAME_PREFIX_BYTES + payload.len);
         if (rc != 0)
             return rc;
     }
@@ -94,7 +97,10 @@ static int hand_out_partial(struct pfl_frame_reader *self, pfl_frame_cb cb, void
     drop_front(&payload, PFL_FRAME_PREFIX_BYTES);
     if (payload.len != 0)
         rc = cb(user, payload);
-    if (self->partial.data == NULL && taken.capacity <= KEEP_BYTES) {
+    if (rc == PFL_FRAME_AGAIN) {
+        pfl_buf_fini(&self->partial);
+        self->partial = taken;
+    } else if (self->partial.data == NULL && taken.capacity <= KEEP_BYTES) {
         pfl_buf_clear(&taken);
         self->partial = taken;
     } else {
@@ -115,7 +121,7 @@ static int complete_partial(struct pfl_frame_reader *self, struct pfl_span *data
     if (rc != 0 || self->partial.len < PFL_FRAME_PREFIX_BYTES)
         return rc;
     whole = read_prefix(pfl_buf_get(&self->partial).data);
-    if (whole > self->partial.max_bytes - PFL_FRAME_PREFIX_BYTES)
+    if (whole > self->max_bytes - PFL_FRAME_PREFIX_BYTES)
         return PFL_EPROTO;
     whole += PFL_FRAME_PREFIX_BYTES;
     rc = fill_partial(self, data, whole);
@@ -141,6 +147,11 @@ static int feed_kept(struct pfl_frame_reader *self, pfl_frame_cb cb, void *user)
 
     pfl_buf_init(&self->partial, taken.max_bytes);
     rc = take_whole_frames(self, &data, cb, user);
+    if (rc == PFL_FRAME_AGAIN && data.len == taken.len) { /* as it was */
+        pfl_buf_fini(&self->partial);
+        self->partial = taken;
+        return 0;
+    }
     if (rc >= 0 && data.len != 0)
         rc = fill_partial(self, &data, data.len);
     pfl_buf_fini(&taken);

@@ -17,12 +17,15 @@
 #define PFL_FRAME_LARGE_MAX_BYTES ((1u << 20) + PFL_FRAME_PREFIX_BYTES)
 
 /* One whole payload; borrowed until return. A negative return stops, and becomes the result.
- * PFL_FRAME_PAUSE stops, too: the reader keeps what follows. */
+ * PFL_FRAME_PAUSE stops, too: the reader keeps what follows. PFL_FRAME_AGAIN: it keeps the frame,
+ * too, which comes again at the next feed. */
 typedef int (*pfl_frame_cb)(void *user, struct pfl_span payload);
 #define PFL_FRAME_PAUSE 1
+#define PFL_FRAME_AGAIN 2
 
 struct pfl_frame_reader {
-    struct pfl_buf partial; /* owned; an incomplete frame, or what follows a pause */
+    struct pfl_buf partial; /* owned; an incomplete frame, or what is kept after a pause */
+    size_t max_bytes;       /* of a frame */
 };
 
 void pfl_frame_reader_init(struct pfl_frame_reader *self);

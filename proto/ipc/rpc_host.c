@@ -262,6 +262,8 @@ static int on_frame(void *user, struct pfl_span payload)
     struct pfl_rpc_host *self = user;
     int rc = handle_frame(self, payload);
 
+    if (rc == PFL_EAGAIN)
+        return PFL_FRAME_AGAIN;
     if (rc == 0 && self->conf.may_continue != NULL && !self->conf.may_continue(self->conf.user))
         return PFL_FRAME_PAUSE;
     return rc;

@@ -50,7 +50,8 @@ struct pfl_rpc_host_conf {
     int (*send)(void *user, const struct iovec *iov, int iov_len, int fd);
     void (*on_peer_identity)(void *user,
                              const struct pfl_rpc_peer_identity *identity); /* or NULL */
-    /* Or NULL. Called after each frame; false: those that follow in the bytes are kept. */
+    /* Or NULL. Called after each frame that is handled; false: those that follow in the bytes are
+     * kept. */
     bool (*may_continue)(void *user);
 };
 

@@ -14,7 +14,6 @@
 #include "service/buffer/commit.h"
 
 #include "abi/ids.h"
-#include "proto/ipc/commit_data.h"
 
 static void commit_chunk(const struct pfl_commit_conf *conf, uint16_t buffer_id,
                          const struct pfl_smb_chunk *chunk)
@@ -136,17 +135,25 @@ static void on_patches(void *user, struct pfl_commit_data_patch_list *list)
                                    });
 }
 
+static bool may_continue(void *user)
+{
+    const struct pfl_commit_conf *conf = user;
+
+    return conf->may_continue == NULL || conf->may_continue(conf->user);
+}
+
 int pfl_commit_apply(const struct pfl_commit_conf *conf, struct pfl_span args,
-                     uint64_t *ret_flush_request_id)
+                     struct pfl_commit_data_position *at, uint64_t *ret_flush_request_id)
 {
     struct pfl_commit_data_visitor visitor = {
         .on_move = on_move,
         .on_patches = on_patches,
         .on_move_ahead = on_move_ahead,
+        .may_continue = may_continue,
         .user = (void *)(uintptr_t)conf,
     };
 
     if (!conf->is_emulated && !pfl_smb_map_is_open(conf->map))
         return PFL_ESTATE;
-    return pfl_commit_data_read(args, &visitor, ret_flush_request_id);
+    return pfl_commit_data_continue(args, &visitor, at, ret_flush_request_id);
 }

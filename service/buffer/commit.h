@@ -7,6 +7,7 @@
 #ifndef PFL_SERVICE_COMMIT_H
 #define PFL_SERVICE_COMMIT_H
 
+#include "proto/ipc/commit_data.h"
 #include "service/buffer/smb_map.h"
 #include "service/buffer/trace_buffer.h"
 
@@ -40,6 +41,8 @@ struct pfl_commit_conf {
                                                    uint16_t writer_id);
     /* The buffer if it exists, permission or not. */
     struct pfl_trace_buffer *(*get_buffer)(void *user, uint16_t buffer_id);
+    /* Asked from time to time. False: the rest is for a later call. NULL: always true. */
+    bool (*may_continue)(void *user);
     void *user;
     struct pfl_commit_counters *counters; /* borrowed; incremented */
 };
@@ -48,9 +51,11 @@ struct pfl_commit_conf {
  * Applies the serialized CommitDataRequest `args`: all moves in order, then all patches.
  * `ret_flush_request_id` is 0 if the request acknowledges no flush. PFL_ESTATE: no shared memory
  * was set up yet; the whole request is ignored (answer with a failure). PFL_EPARSE: malformed;
- * nothing was applied.
+ * nothing was applied. PFL_EAGAIN: `may_continue` was false; call again with the same bytes and
+ * position (zeroed at first, and at the end).
  */
 PFL_MUST_USE int pfl_commit_apply(const struct pfl_commit_conf *conf, struct pfl_span args,
+                                  struct pfl_commit_data_position *at,
                                   uint64_t *ret_flush_request_id);
 
 #endif

@@ -228,6 +228,14 @@ static struct pfl_trace_buffer *get_buffer(void *user, uint16_t buffer_id)
     return scope->service->buffers[buffer_id].ring;
 }
 
+static bool may_continue(void *user)
+{
+    const struct commit_scope *scope = user;
+    const struct pfl_producer *producer = scope->producer;
+
+    return producer->ops->may_continue == NULL || producer->ops->may_continue(producer->port);
+}
+
 int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
                         struct pfl_span request)
 {
@@ -244,11 +252,12 @@ int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
         .is_emulated = producer->is_emulated,
         .get_allowed_buffer = get_allowed_buffer,
         .get_buffer = get_buffer,
+        .may_continue = may_continue,
         .user = &scope,
         .counters = &self->commits,
     };
     uint64_t flush_id = 0;
-    int rc = pfl_commit_apply(&conf, request, &flush_id);
+    int rc = pfl_commit_apply(&conf, request, &producer->commit_at, &flush_id);
 
     if (rc == 0 && flush_id != 0)
         pfl_session_ack_flush(self, producer, flush_id);

@@ -27,7 +27,9 @@ PFL_MUST_USE int pfl_registry_update_source(struct pfl_service *self, struct pfl
 void pfl_registry_unregister_source(struct pfl_service *self, struct pfl_producer *producer,
                                     struct pfl_span name);
 
-/* The caller replies to the request after this. Codes of pfl_commit_apply. */
+/* The caller replies to the request after this. Codes of pfl_commit_apply. PFL_EAGAIN: it takes
+ * too long for this turn; call again with the same bytes, before any other request of the producer.
+ */
 PFL_MUST_USE int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
                                      struct pfl_span request);
 

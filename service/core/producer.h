@@ -6,6 +6,7 @@
 #ifndef PFL_SERVICE_PRODUCER_H
 #define PFL_SERVICE_PRODUCER_H
 
+#include "proto/ipc/commit_data.h"
 #include "service/buffer/smb_map.h"
 #include "service/buffer/trace_buffer.h"
 #include "service/core/data_source.h"
@@ -20,6 +21,8 @@ struct pfl_producer_ops {
     /* Sends one GetAsyncCommandResponse; never calls back. `is_setup`: it is the setup_tracing
      * command, which is kept for a producer that has not called GetAsyncCommand yet. */
     void (*send_command)(void *port, struct pfl_span body, int fd, bool is_setup);
+    /* False: the rest of a CommitData is for a later turn of the loop. NULL: always true. */
+    bool (*may_continue)(void *port);
 };
 
 struct pfl_producer_conf {
@@ -65,14 +68,15 @@ struct pfl_producer {
     uint64_t walk;             /* the last walk over a session's producers that came here */
     struct pfl_smb_map smb;
     struct pfl_trace_buffer_credit credit;
-    uint32_t scraped_page;    /* after it left: where its last scrape continues */
-    uint64_t smb_taken_bytes; /* pfl_service_take_smb */
-    uint64_t held_bytes;      /* counted in the service's peer_bytes */
-    uint16_t *writers;        /* owned: writer id -> buffer id, 0 none; up to writers_cap */
-    size_t writers_cap;       /* 0 until the first writer */
-    size_t writers_len;       /* registered */
-    uint64_t *allowed;        /* owned: bitmap of buffer ids, NULL while there is none */
-    size_t allowed_len;       /* set in it */
+    struct pfl_commit_data_position commit_at; /* in the request that has not ended */
+    uint32_t scraped_page;                     /* after it left: where its last scrape continues */
+    uint64_t smb_taken_bytes;                  /* pfl_service_take_smb */
+    uint64_t held_bytes;                       /* counted in the service's peer_bytes */
+    uint16_t *writers;  /* owned: writer id -> buffer id, 0 none; up to writers_cap */
+    size_t writers_cap; /* 0 until the first writer */
+    size_t writers_len; /* registered */
+    uint64_t *allowed;  /* owned: bitmap of buffer ids, NULL while there is none */
+    size_t allowed_len; /* set in it */
     const struct pfl_producer_ops *ops;
     void *port;
 };

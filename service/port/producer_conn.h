@@ -34,6 +34,8 @@ extern const struct pfl_rpc_service pfl_producer_service;
 extern const struct pfl_rpc_service pfl_relay_service;
 extern const struct pfl_producer_ops pfl_producer_conn_ops;
 
+/* Within a frame: the rest of it is for a later turn when this is false. */
+bool pfl_producer_conn_may_continue(const struct pfl_producer_conn *conn);
 /* Logs why, once, and closes. */
 void pfl_producer_conn_fail(struct pfl_producer_conn *conn, const char *why);
 

@@ -384,4 +384,10 @@ static void send_command(void *port, struct pfl_span body, int fd, bool is_setup
         pfl_producer_conn_fail(conn, pfl_err_str(rc));
 }
 
-const struct pfl_producer_ops pfl_producer_conn_ops = {.send_command = send_command};
+static bool may_continue(void *port)
+{
+    return pfl_producer_conn_may_continue(port);
+}
+
+const struct pfl_producer_ops pfl_producer_conn_ops = {.send_command = send_command,
+                                                       .may_continue = may_continue};

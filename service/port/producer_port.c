@@ -30,6 +30,7 @@
 #include "service/port/network.h"
 #include "service/port/producer_conn.h"
 
+#define STEP_NS       500000u /* of one CommitData in a turn: shorter steps would cost more turns */
 #define ANSWERS_BYTES 4096u
 
 struct pfl_producer_port {
@@ -41,6 +42,7 @@ struct pfl_producer_port {
     struct pfl_fair_turn fair_turn;
     struct pfl_list resumed;            /* borrowed pfl_producer_conn.resumed */
     uv_idle_t resumes;                  /* turns the loop while there are some */
+    uint64_t step_begin_ns;             /* of what is handled */
     uint64_t input_ns;                  /* the wake-up is charged to its user up to here */
     uv_check_t turn_ends;               /* keeps no loop running */
     struct pfl_producer_conn *answered; /* whose input is handled: `answers` are for it */
@@ -156,6 +158,11 @@ static bool may_continue(void *user)
     return pfl_fair_turn_has_time(&conn->port->fair_turn, conn->peer.who);
 }
 
+bool pfl_producer_conn_may_continue(const struct pfl_producer_conn *conn)
+{
+    return pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - conn->port->step_begin_ns < STEP_NS;
+}
+
 /* What is kept has its turn before more is read. */
 static void wait_if_kept(struct pfl_producer_conn *conn)
 {
@@ -177,6 +184,7 @@ static void on_data(void *user, struct pfl_span data)
     if (conn->is_closing)
         return;
     conn->port->answered = conn;
+    conn->port->step_begin_ns = conn->port->input_ns;
     rc = pfl_rpc_host_feed(&conn->rpc, data);
     if (!conn->is_closing) {
         int sent = send_answers(conn); /* also to what came before a failure */

@@ -96,7 +96,8 @@ static void compare(struct pfl_span bytes, const struct count *count)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct count count = {0};
-    const struct pfl_commit_data_visitor visitor = {on_move, on_patches, NULL, &count};
+    const struct pfl_commit_data_visitor visitor = {
+        .on_move = on_move, .on_patches = on_patches, .user = &count};
     uint64_t flush;
     int rc = pfl_commit_data_read(pfl_span_of(data, size), &visitor, &flush);
 

@@ -63,7 +63,8 @@ static void run(const struct pfl_commit_conf *conf, struct target *t, struct pfl
         uint64_t flush_id;
 
         if (len != 0) {
-            int rc = pfl_commit_apply(conf, request, &flush_id);
+            int rc =
+                pfl_commit_apply(conf, request, &(struct pfl_commit_data_position){0}, &flush_id);
 
             if (rc == PFL_ESTATE)
                 abort();

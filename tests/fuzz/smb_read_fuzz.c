@@ -55,7 +55,8 @@ static void commit_all(const struct pfl_smb_map *map, struct pfl_trace_buffer *b
         for (uint8_t chunk = 0; chunk < PFL_PAGE_CHUNKS_MAX; chunk++) {
             const uint8_t request[] = {0x0a, 6, 0x08, page, 0x10, chunk, 0x18, 1};
 
-            if (pfl_commit_apply(&conf, pfl_span_of(request, sizeof(request)), &flush_id) != 0)
+            if (pfl_commit_apply(&conf, pfl_span_of(request, sizeof(request)),
+                                 &(struct pfl_commit_data_position){0}, &flush_id) != 0)
                 abort();
         }
     }

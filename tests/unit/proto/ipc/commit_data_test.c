@@ -45,7 +45,8 @@ static void on_patches(void *user, struct pfl_commit_data_patch_list *l)
 
 static int read_request(struct pfl_span request, struct journal *j, uint64_t *ret_flush)
 {
-    const struct pfl_commit_data_visitor visitor = {on_move, on_patches, NULL, j};
+    const struct pfl_commit_data_visitor visitor = {
+        .on_move = on_move, .on_patches = on_patches, .user = j};
 
     memset(j, 0, sizeof(*j));
     return pfl_commit_data_read(request, &visitor, ret_flush);
@@ -147,7 +148,7 @@ static void unknown_fields_and_other_wire_types_are_skipped(void **state)
 
 static void members_of_the_visitor_may_be_missing(void **state)
 {
-    const struct pfl_commit_data_visitor nobody = {NULL, NULL, NULL, NULL};
+    const struct pfl_commit_data_visitor nobody = {0};
     uint64_t flush;
     (void)state;
 
@@ -250,6 +251,46 @@ static void requests_of_any_number_of_entries_are_visited_whole_and_in_order(voi
     }
 }
 
+static bool stop_now(void *user)
+{
+    (void)user;
+    return false;
+}
+
+static void a_request_continues_where_it_stopped(void **state)
+{
+    static const unsigned numbers[] = {0, 1, 8, 9, 63, 65, 127, 128, 129, 300};
+    const size_t len = sizeof(numbers) / sizeof(numbers[0]);
+
+    (void)state;
+    for (size_t i = 0; i < len * len; i++) {
+        const struct pfl_commit_data_visitor visitor = {.on_move = count_move,
+                                                        .on_patches = count_patches,
+                                                        .may_continue = stop_now,
+                                                        .user = &(struct counts){0}};
+        const struct counts *c = visitor.user;
+        struct pfl_commit_data_position at = {0};
+        unsigned moves = numbers[i / len];
+        unsigned lists = numbers[i % len];
+        struct pfl_span request = make_request(moves, lists);
+        unsigned stops = 0;
+        unsigned before = 0;
+        uint64_t flush = 0;
+
+        while (pfl_commit_data_continue(request, &visitor, &at, &flush) == PFL_EAGAIN) {
+            assert_in_range(c->moves + c->lists, before + 1, before + 8);
+            before = c->moves + c->lists;
+            assert_int_equal(flush, 0); /* nothing is acknowledged before its end */
+            stops++;
+        }
+        assert_int_equal(stops, (moves + lists) / 8);
+        assert_int_equal(c->moves, moves);
+        assert_int_equal(c->lists, lists);
+        assert_int_equal(flush, 77);
+        assert_int_equal(at.part, PFL_COMMIT_DATA_START);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +301,7 @@ int main(void)
         cmocka_unit_test(unknown_fields_and_other_wire_types_are_skipped),
         cmocka_unit_test(members_of_the_visitor_may_be_missing),
         cmocka_unit_test(requests_of_any_number_of_entries_are_visited_whole_and_in_order),
+        cmocka_unit_test(a_request_continues_where_it_stopped),
     };
 
     return cmocka_run_group_tests_name("commit_data", tests, NULL, NULL);

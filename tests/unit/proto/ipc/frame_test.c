@@ -237,6 +237,49 @@ static void a_pause_after_each_frame_loses_nothing_and_changes_no_order(void **s
     }
 }
 
+/* Each comes three times. */
+struct thrice {
+    struct sink sink;
+    unsigned times;
+};
+
+static int on_frame_again(void *user, struct pfl_span payload)
+{
+    struct thrice *t = user;
+
+    if (++t->times < 3)
+        return PFL_FRAME_AGAIN;
+    t->times = 0;
+    return on_frame(&t->sink, payload);
+}
+
+static void a_frame_that_is_not_finished_comes_again_before_what_follows(void **state)
+{
+    size_t len = put_conversation();
+    struct sink whole = feed_in_pieces(len, len, len);
+    (void)state;
+
+    for (size_t piece = 1; piece <= len; piece++) {
+        struct pfl_frame_reader r;
+        struct thrice t = {0};
+
+        pfl_frame_reader_init(&r);
+        for (size_t at = 0; at < len; at += piece) {
+            size_t n = piece < len - at ? piece : len - at;
+
+            assert_int_equal(
+                pfl_frame_reader_feed(&r, pfl_span_of(stream + at, n), on_frame_again, &t), 0);
+            while (pfl_frame_reader_has_frames(&r))
+                assert_int_equal(
+                    pfl_frame_reader_feed(&r, (struct pfl_span){0}, on_frame_again, &t), 0);
+        }
+        assert_int_equal(r.partial.len, 0);
+        assert_int_equal(t.sink.frames, whole.frames);
+        assert_int_equal(t.sink.sum, whole.sum);
+        pfl_frame_reader_fini(&r);
+    }
+}
+
 static void a_prefix_past_the_limit_that_was_kept_is_refused(void **state)
 {
     size_t len = put_frame(put_frame(0, 3, 1), 4, 2);
@@ -430,6 +473,7 @@ int main(void)
         cmocka_unit_test(idle_reader_keeps_little_memory_after_a_large_frame),
         cmocka_unit_test(failure_of_the_callback_ends_the_feed),
         cmocka_unit_test(a_pause_after_each_frame_loses_nothing_and_changes_no_order),
+        cmocka_unit_test(a_frame_that_is_not_finished_comes_again_before_what_follows),
         cmocka_unit_test(a_prefix_past_the_limit_that_was_kept_is_refused),
         cmocka_unit_test(out_of_memory_at_a_pause_is_reported_and_leaks_nothing),
         cmocka_unit_test(callback_may_feed_the_reader_again),

@@ -118,7 +118,7 @@ static int on_enable_tracing(void *user, struct pfl_rpc_request request, struct 
 
 static int on_commit_data(void *user, struct pfl_rpc_request request, struct pfl_span args)
 {
-    static const struct pfl_commit_data_visitor nobody = {NULL, NULL, NULL, NULL};
+    static const struct pfl_commit_data_visitor nobody = {0};
     struct replay *r = user;
     uint64_t flush;
 

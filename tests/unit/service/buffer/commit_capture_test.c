@@ -125,7 +125,8 @@ static void take_invoke(struct replay *rp, struct pfl_span invoke)
             args = f.bytes;
     }
     if (method == rp->commit_method && method != 0)
-        assert_int_equal(pfl_commit_apply(&conf, args, &flush_id), 0);
+        assert_int_equal(
+            pfl_commit_apply(&conf, args, &(struct pfl_commit_data_position){0}, &flush_id), 0);
 }
 
 static void take_frame(struct replay *rp, struct pfl_span frame)

@@ -146,7 +146,7 @@ static int apply(uint64_t *ret_flush_id)
 
     assert_false(fx.w.failed);
     fx.w = pfl_writer_of(fx.request, sizeof(fx.request));
-    return pfl_commit_apply(&conf, args, ret_flush_id);
+    return pfl_commit_apply(&conf, args, &(struct pfl_commit_data_position){0}, ret_flush_id);
 }
 
 static void expect_packets(const char *fills)
