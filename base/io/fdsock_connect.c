@@ -203,11 +203,9 @@ int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred)
 {
     struct ucred cred;
     socklen_t len = sizeof(cred);
-    int domain = 0;
-    socklen_t domain_len = sizeof(domain);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_len) != 0 || domain != AF_UNIX ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
+    /* Other sockets have no peer's credentials: the kernel says uid -1, which is no user's. */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 || cred.uid == (uid_t)-1)
         return PFL_EIO;
     *ret_cred = (struct pfl_peer_cred){
         .pid = cred.pid > 0 ? cred.pid : -1,

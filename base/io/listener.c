@@ -3,6 +3,8 @@
  * A listening socket on the loop: see listener.h.
  *
  * Happy path: each wake-up accepts at most ACCEPT_BUDGET connections and passes them to on_accept.
+ * Besides it closes at most REFUSE_BUDGET that may_accept refuses, so that the kernel's queue is
+ * emptied faster than a flood fills it.
  * At max_connections it stops polling until one is released. When few descriptors or no memory are
  * left it stops too, until a release or RETRY_MS, so that it never spins.
  * Ownership: owns the listening descriptor (listener_socket.c makes it) and the socket file; an
@@ -25,14 +27,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define ACCEPT_BUDGET 8u /* some 0.1 ms of a turn of the loop */
+#define ACCEPT_BUDGET 8u  /* some 0.1 ms of a turn of the loop */
+#define REFUSE_BUDGET 64u /* some 0.2 ms */
 #define RETRY_MS      500u
 #define SPARE_FDS     512u /* or a quarter of what may be open */
 
 struct pfl_listener {
     uv_poll_t poll;
     uv_timer_t retry;
-    struct pfl_listener_socket sock; /* owned */
+    struct pfl_listener_socket sock;         /* owned */
+    bool (*may_accept)(void *user, int *fd); /* NULL: all may */
     void (*on_accept)(void *user, int fd);
     void (*on_closed)(void *user);
     void *user;
@@ -112,17 +116,34 @@ unsigned pfl_listener_get_fds_max(void)
     return (unsigned)(limit.rlim_cur - spare);
 }
 
+/* In a wake-up. */
+struct counts {
+    unsigned accepted;
+    unsigned refused;
+};
+
+static void pass_on(struct pfl_listener *l, int fd, struct counts *counts)
+{
+    l->is_exhaustion_logged = false;
+    if (l->may_accept != NULL && !l->may_accept(l->user, &fd)) {
+        counts->refused++;
+        return;
+    }
+    counts->accepted++;
+    l->live++;
+    l->on_accept(l->user, fd);
+}
+
 /* False when there is nothing more to accept now. */
-static bool accept_one(struct pfl_listener *l)
+static bool accept_one(struct pfl_listener *l, struct counts *counts)
 {
     int fd = accept4(l->sock.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
     if (fd >= 0) {
-        l->live++;
-        l->is_exhaustion_logged = false;
-        l->on_accept(l->user, fd);
+        pass_on(l, fd, counts);
         return true;
     }
+    counts->accepted++; /* it counts, too: no error is tried again without end */
     switch (errno) {
     case EMFILE:
     case ENFILE:
@@ -143,6 +164,7 @@ static bool accept_one(struct pfl_listener *l)
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct pfl_listener *l = handle->data;
+    struct counts counts = {0};
 
     (void)events;
     if (status < 0) {
@@ -153,12 +175,12 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         pause_exhausted(l, EMFILE);
         return;
     }
-    for (unsigned i = 0; i < ACCEPT_BUDGET && !l->is_closing; i++) {
+    while (counts.accepted < ACCEPT_BUDGET && counts.refused < REFUSE_BUDGET && !l->is_closing) {
         if (l->live >= l->max_connections) {
             pause_full(l);
             return;
         }
-        if (!accept_one(l))
+        if (!accept_one(l, &counts))
             return;
     }
 }
@@ -232,6 +254,7 @@ int pfl_listener_open(const struct pfl_listener_conf *conf, struct pfl_listener 
     l->handles_open = 2;
     l->poll.data = l;
     l->retry.data = l;
+    l->may_accept = conf->may_accept;
     l->on_accept = conf->on_accept;
     l->on_closed = conf->on_closed;
     l->user = conf->user;

@@ -23,8 +23,12 @@ struct pfl_listener_conf {
     bool is_tcp;              /* how to read `address` */
     int inherited_fd;         /* > 2: listens already, transferred on success; `address` names it */
     unsigned max_connections; /* > 0 */
-    const char *group;        /* UNIX: name or number to chown to; NULL: unchanged */
-    int mode;                 /* UNIX: octal file mode; -1: unchanged */
+    int backlog; /* connections that wait in the kernel; 0: SOMAXCONN; not of an inherited socket */
+    const char *group; /* UNIX: name or number to chown to; NULL: unchanged */
+    int mode;          /* UNIX: octal file mode; -1: unchanged */
+    /* May this connection be passed to on_accept? False: it was closed (base/closer.h), and delays
+     * the next ones little. NULL: all may. */
+    bool (*may_accept)(void *user, int *fd);
     /* A connection was accepted: non-blocking, close-on-exec, transferred to the callee, which
      * calls pfl_listener_release once when that connection is over. */
     void (*on_accept)(void *user, int fd);

@@ -268,7 +268,7 @@ int pfl_listener_socket_open(struct pfl_listener_socket *self, const struct pfl_
     if (conf->inherited_fd > STDERR_FILENO)
         return adopt(self, conf->inherited_fd);
     rc = conf->is_tcp ? open_tcp(self, conf) : open_unix(self, conf);
-    if (rc == 0 && listen(self->fd, SOMAXCONN) != 0)
+    if (rc == 0 && listen(self->fd, conf->backlog != 0 ? conf->backlog : SOMAXCONN) != 0)
         rc = fail_errno(self, "listen");
     if (rc != 0)
         pfl_listener_socket_close(self);

@@ -76,6 +76,7 @@ void pfl_figures_gather(const struct pfl_service *service, struct pfl_figures *r
     values[PFL_FIGURE_PRODUCERS] = service->producers_len;
     values[PFL_FIGURE_PRODUCERS_SEEN] = service->producers_seen;
     values[PFL_FIGURE_DATA_SOURCES] = service->sources_len;
+    values[PFL_FIGURE_CONNECTIONS_REFUSED] = service->connections_refused;
     values[PFL_FIGURE_SESSIONS_SEEN] = service->last_session_id;
     values[PFL_FIGURE_BUFFERS] = service->buffers_len;
     values[PFL_FIGURE_CHUNKS_WITHOUT_BUFFER] = service->commits.chunks_discarded;

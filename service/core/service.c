@@ -62,6 +62,8 @@ static void open_shares(struct pfl_service *self)
 
     self->scrape_budget.units = PFL_SCRAPING_UNITS;
     self->vm_budget.units = PFL_SERVICE_VM_UNITS;
+    self->connects.at_once = PFL_SERVICE_CONNECT_AT_ONCE;
+    self->connects.per_s = PFL_SERVICE_CONNECT_PER_S;
     self->shares.producers.max = PFL_SERVICE_MAX_PRODUCERS;
     self->shares.consumers.max = PFL_SERVICE_MAX_CONSUMERS;
     self->shares.fds.max = conf->fds_max != 0 ? conf->fds_max : UINT32_MAX;
@@ -253,11 +255,21 @@ static uint64_t count_fds(const struct pfl_service *self, uint64_t who)
     return pfl_shares_is_bound(&self->shares.fds, who) ? PFL_SERVICE_CONN_FDS : 0;
 }
 
+bool pfl_service_may_connect(struct pfl_service *self, uint64_t who)
+{
+    if (!pfl_shares_is_bound(&self->shares.producers, who) ||
+        pfl_user_rates_take(&self->connects, who,
+                            self->conf.now_ns(self->conf.user, PFL_CLOCK_MONOTONIC)))
+        return true;
+    self->connections_refused++;
+    return false;
+}
+
 bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *listener,
                                  uint64_t who)
 {
     if (!pfl_shares_take(listener, who, 1))
-        return false;
+        goto refused;
     if (!pfl_shares_take(&self->shares.fds, who, count_fds(self, who)))
         goto no_fds;
     if (pfl_shares_take(&self->shares.peer_bytes, who, PFL_SERVICE_CONN_BYTES))
@@ -265,6 +277,8 @@ bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *li
     pfl_shares_give(&self->shares.fds, who, count_fds(self, who));
 no_fds:
     pfl_shares_give(listener, who, 1);
+refused:
+    self->connections_refused++;
     return false;
 }
 

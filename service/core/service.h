@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/shares.h"
+#include "base/user_rates.h"
 #include "service/buffer/commit.h"
 #include "service/core/disk.h"
 #include "service/core/figures.h"
@@ -43,8 +44,11 @@
 #define PFL_SERVICE_MAX_WRITER_BYTES (256u << 20)
 /* Packet sequence ids of all sessions, some 96 bytes each. */
 #define PFL_SERVICE_MAX_SEQUENCE_ID_BYTES (128u << 20)
-#define PFL_SERVICE_CONN_BYTES            4096u /* charged for a connection */
-#define PFL_SERVICE_CONN_FDS              2u /* charged for a connection: its own, and memory or a file */
+/* Connections of one user, at both sockets: a burst, and a rate after it. */
+#define PFL_SERVICE_CONNECT_AT_ONCE 1000u
+#define PFL_SERVICE_CONNECT_PER_S   100u
+#define PFL_SERVICE_CONN_BYTES      4096u /* charged for a connection */
+#define PFL_SERVICE_CONN_FDS        2u /* charged for a connection: its own, and memory or a file */
 /* Limit of all buffers: a part of the machine's memory. A clone counts what it holds. */
 #define PFL_SERVICE_CLONE_BYTES (1u << 20) /* charged for a clone */
 #define PFL_SERVICE_MAX_CLONES  1024u
@@ -148,6 +152,8 @@ struct pfl_service {
         struct pfl_shares writer_bytes; /* of all buffers' tables of writers */
         struct pfl_shares sequence_id_bytes;
     } shares;
+    struct pfl_user_rates connects;       /* by user */
+    uint64_t connections_refused;         /* because of their user's rate or share */
     uint64_t last_scraped_who;            /* the user whose scrape had the last turn */
     uint64_t scrape_turns;                /* their number so far */
     uint64_t left_turn;                   /* the last one for a producer that left */
@@ -198,6 +204,8 @@ PFL_MUST_USE int pfl_service_allow(struct pfl_service *self, struct pfl_producer
 /* Revokes all its permissions to write; passes of scrape_turns.h skip it. */
 void pfl_service_forbid(struct pfl_service *self, struct pfl_producer *producer);
 
+/* False: the user connects faster than a user may, so the connection is to be closed at once. */
+bool pfl_service_may_connect(struct pfl_service *self, uint64_t who);
 /* Takes a connection at one of the two listeners, and its cost, from the user's share, until it is
  * released. False: the share is used up. */
 PFL_MUST_USE bool pfl_service_take_connection(struct pfl_service *self, struct pfl_shares *listener,

@@ -117,7 +117,9 @@ void pfl_trigger_list_fini(struct pfl_trigger_list *self)
 
 void pfl_trigger_history_init(struct pfl_trigger_history *self)
 {
-    *self = (struct pfl_trigger_history){.shares.max = PFL_TRIGGER_HISTORY_MAX};
+    *self = (struct pfl_trigger_history){.shares.max = PFL_TRIGGER_HISTORY_MAX,
+                                         .rates.at_once = PFL_TRIGGER_AT_ONCE,
+                                         .rates.per_s = PFL_TRIGGER_PER_S};
 }
 
 static size_t home_of(const struct pfl_trigger_history *h, uint64_t name_hash)
@@ -227,35 +229,10 @@ void pfl_trigger_history_take_back(struct pfl_trigger_history *self)
     uncount(self, &self->events[(self->first + self->len) & (self->cap - 1)]);
 }
 
-static struct pfl_trigger_rate *get_rate(struct pfl_trigger_history *self, uint64_t who)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < PFL_TRIGGER_RATES; i++) {
-        if (self->rates[i].who == who)
-            return &self->rates[i];
-        if (self->rates[i].due_ns < self->rates[at].due_ns)
-            at = i;
-    }
-    self->rates[at] = (struct pfl_trigger_rate){.who = who};
-    return &self->rates[at];
-}
-
 bool pfl_trigger_history_may_raise(struct pfl_trigger_history *self, uint64_t boottime_ns,
                                    uint64_t who)
 {
-    const uint64_t one_ns = 1000000000u / PFL_TRIGGER_PER_S;
-    uint64_t *due;
-
-    if (who == 0)
-        return true;
-    due = &get_rate(self, who)->due_ns;
-    if (*due < boottime_ns)
-        *due = boottime_ns;
-    if (*due - boottime_ns + one_ns > one_ns * PFL_TRIGGER_AT_ONCE)
-        return false;
-    *due += one_ns;
-    return true;
+    return pfl_user_rates_take(&self->rates, who, boottime_ns);
 }
 
 void pfl_trigger_history_fini(struct pfl_trigger_history *self)

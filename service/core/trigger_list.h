@@ -6,14 +6,13 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/shares.h"
+#include "base/user_rates.h"
 
 #define PFL_TRIGGERS_MAX        1024u /* of a session, shared by users; later ones leave no packet */
 #define PFL_TRIGGER_HISTORY_MAX 65536u /* shared by users */
-/* Users whose rate is remembered; a new one replaces the one with the earliest due time. */
-#define PFL_TRIGGER_RATES      256u
-#define PFL_TRIGGER_AT_ONCE    1024u /* burst of one user */
-#define PFL_TRIGGER_PER_S      100u  /* rate after the burst */
-#define PFL_TRIGGER_HISTORY_NS (24ull * 3600 * 1000000000)
+#define PFL_TRIGGER_AT_ONCE     1024u  /* burst of one user */
+#define PFL_TRIGGER_PER_S       100u   /* rate after the burst */
+#define PFL_TRIGGER_HISTORY_NS  (24ull * 3600 * 1000000000)
 
 struct pfl_trigger {
     uint64_t boottime_ns;
@@ -56,11 +55,6 @@ struct pfl_trigger_name {
     uint32_t count; /* 0: free */
 };
 
-struct pfl_trigger_rate {
-    uint64_t who;    /* 0: free */
-    uint64_t due_ns; /* when the bucket is full again */
-};
-
 struct pfl_trigger_history {
     struct pfl_trigger_event *events; /* owned; a ring of `cap` */
     struct pfl_trigger_name *names;   /* owned; open addressing, twice `cap` */
@@ -68,7 +62,7 @@ struct pfl_trigger_history {
     size_t len;
     size_t cap; /* 0, or a power of two */
     struct pfl_shares shares;
-    struct pfl_trigger_rate rates[PFL_TRIGGER_RATES];
+    struct pfl_user_rates rates;
 };
 
 /* Takes one activation from the user's rate. False: the rate is exceeded. Root is not limited. */

@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/port/consumer_conn.h"
+#include "service/port/peer.h"
 
 /* More in the kernel means fewer copies into our queue. */
 #define SEND_BUFFER_BYTES (1 << 20)
@@ -365,6 +366,13 @@ int pfl_consumer_port_adopt(struct pfl_consumer_port *self, int fd)
     return rc;
 }
 
+static bool may_accept(void *user, int *fd)
+{
+    const struct pfl_consumer_port *port = user;
+
+    return pfl_peer_may_connect(port->conf.service, "consumer", fd);
+}
+
 static void on_accept(void *user, int fd)
 {
     struct pfl_consumer_port *port = user;
@@ -411,8 +419,10 @@ int pfl_consumer_port_open(const struct pfl_port_conf *conf, struct pfl_consumer
         .address = conf->address,
         .inherited_fd = conf->inherited_fd,
         .max_connections = conf->max_connections,
+        .backlog = PFL_PORT_BACKLOG,
         .group = conf->group,
         .mode = conf->mode,
+        .may_accept = may_accept,
         .on_accept = on_accept,
         .on_closed = on_listener_closed,
         .user = port,

@@ -15,8 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/closer.h"
 #include "base/io/fdsock.h"
+#include "base/log.h"
 #include "base/shares.h"
 
 #define FNV_BASIS 0xcbf29ce484222325ull
@@ -99,6 +102,26 @@ int pfl_peer_read(struct pfl_peer *self, int fd)
     self->who = cred.who;
     self->pid = cred.pid;
     return 0;
+}
+
+bool pfl_peer_may_connect(struct pfl_service *service, const char *socket_name, int *fd)
+{
+    struct pfl_peer_cred cred = {0};
+    bool is_unix = pfl_fdsock_get_cred(*fd, &cred) == 0;
+
+    if (pfl_service_may_connect(service, is_unix ? cred.who : hash_host(*fd)))
+        return true;
+    if (is_unix) {
+        pfl_log_warn("connecting-too-often", "socket=%s uid=%u; its connections are closed",
+                     socket_name, cred.uid);
+        pfl_closer_close_socket(fd, cred.who);
+        return false;
+    }
+    pfl_log_warn("connecting-too-often", "socket=%s; connections of a network peer are closed",
+                 socket_name);
+    (void)close(*fd);
+    *fd = -1;
+    return false;
 }
 
 void pfl_peer_identify(struct pfl_peer *self, const struct pfl_rpc_peer_identity *identity)

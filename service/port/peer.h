@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "proto/ipc/rpc_host.h"
+#include "service/core/service.h"
 
 #define PFL_PEER_NAME_MAX 255u /* a longer machine name is cut */
 
@@ -25,6 +26,9 @@ struct pfl_peer {
 
 /* Reads the kernel's credentials of the connected socket `fd`. PFL_EIO. */
 PFL_MUST_USE int pfl_peer_read(struct pfl_peer *self, int fd);
+/* Does the peer of the accepted socket `*fd` connect no faster than its user, or its address, may?
+ * False: it does; the socket is closed, `*fd` is -1, and that is logged and counted. */
+bool pfl_peer_may_connect(struct pfl_service *service, const char *socket_name, int *fd);
 /* Takes the peer's claim: from network peers only, the first time only. */
 void pfl_peer_identify(struct pfl_peer *self, const struct pfl_rpc_peer_identity *identity);
 /* The id of the machine that gives this hint; never 0. */

@@ -8,6 +8,10 @@
 #include "service/core/service.h"
 #include "service/port/daemon_conf.h"
 
+/* Connections that wait in the kernel to be accepted. A newcomer waits behind all of them, so they
+ * are as few as a burst of programs needs that start together. */
+#define PFL_PORT_BACKLOG 512
+
 struct pfl_port_conf {
     uv_loop_t *loop;             /* borrowed */
     struct pfl_service *service; /* borrowed */

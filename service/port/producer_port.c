@@ -402,6 +402,13 @@ int pfl_producer_port_adopt(struct pfl_producer_port *self, int fd)
     return rc;
 }
 
+static bool may_accept(void *user, int *fd)
+{
+    const struct pfl_producer_port *port = user;
+
+    return pfl_peer_may_connect(port->conf.service, "producer", fd);
+}
+
 static void on_accept(void *user, int fd)
 {
     struct pfl_producer_port *port = user;
@@ -443,8 +450,10 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
         .is_tcp = conf->family == PFL_SOCKET_TCP,
         .inherited_fd = conf->inherited_fd,
         .max_connections = conf->max_connections,
+        .backlog = PFL_PORT_BACKLOG,
         .group = conf->group,
         .mode = conf->mode,
+        .may_accept = may_accept,
         .on_accept = on_accept,
         .on_closed = on_listener_closed,
         .user = port,

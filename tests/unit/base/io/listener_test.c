@@ -281,6 +281,52 @@ static void full_listener_waits_for_a_release(void **state)
     assert_int_equal(accepts, 1); /* the fourth */
 }
 
+static unsigned refused;
+
+static bool refuse_the_first_forty(void *user, int *fd)
+{
+    assert_ptr_equal(user, &loop);
+    if (refused == 40)
+        return true;
+    refused++;
+    close(*fd);
+    *fd = -1;
+    return false;
+}
+
+static void refused_connections_take_no_turns_of_others(void **state)
+{
+    struct pfl_listener_conf conf = conf_of(path, false, 1);
+
+    (void)state;
+    refused = 0;
+    conf.may_accept = refuse_the_first_forty;
+    assert_int_equal(pfl_listener_open(&conf, &listener), 0);
+    for (int i = 0; i < 41; i++)
+        connect_unix(path);
+    (void)uv_run(&loop, UV_RUN_NOWAIT); /* one turn */
+    assert_int_equal(refused, 40);
+    assert_int_equal(accepts, 1);
+}
+
+static void past_the_backlog_nobody_waits(void **state)
+{
+    struct pfl_listener_conf conf = conf_of(path, false, 1);
+    char byte;
+
+    (void)state;
+    refused = 0;
+    conf.may_accept = refuse_the_first_forty;
+    conf.backlog = 10;
+    assert_int_equal(pfl_listener_open(&conf, &listener), 0);
+    for (int i = 0; i < 11; i++)
+        connect_unix(path);
+    assert_int_equal(pfl_fdsock_connect_unix(path, &clients[client_count]), PFL_EAGAIN);
+    endpoint_run_ready(&loop);
+    assert_int_equal(refused, 11);
+    assert_int_equal(read(clients[0], &byte, 1), 0); /* the peer sees its end at once */
+}
+
 static void release_is_legal_after_close(void **state)
 {
     (void)state;
@@ -386,6 +432,8 @@ int main(void)
         T(mode_and_group_are_set),
         T(close_removes_the_file_unless_it_was_replaced),
         T(full_listener_waits_for_a_release),
+        T(refused_connections_take_no_turns_of_others),
+        T(past_the_backlog_nobody_waits),
         T(release_is_legal_after_close),
         T(close_inside_accept_is_legal),
         T(running_out_of_descriptors_pauses_without_spinning),

@@ -104,34 +104,6 @@ static void a_user_may_raise_some_at_once_and_then_slowly(void **state)
     assert_true(pfl_trigger_history_may_raise(&history, 1000000005, 1000));
 }
 
-static void use_up(uint64_t who)
-{
-    while (pfl_trigger_history_may_raise(&history, 5, who))
-        continue;
-}
-
-static void no_number_of_a_user_shares_the_rate_of_another(void **state)
-{
-    (void)state;
-    use_up(1000);
-    for (uint64_t other = 1001; other < 1000 + PFL_TRIGGER_RATES; other++)
-        assert_true(pfl_trigger_history_may_raise(&history, 5, other));
-    assert_true(pfl_trigger_history_may_raise(&history, 5, 1000 + PFL_TRIGGER_RATES));
-    assert_true(pfl_trigger_history_may_raise(&history, 5, (1ull << 32) + 1000));
-}
-
-static void of_many_users_the_one_that_raised_least_is_forgotten(void **state)
-{
-    (void)state;
-    for (uint64_t who = 1; who <= PFL_TRIGGER_RATES; who++)
-        use_up(who);
-    assert_true(pfl_trigger_history_may_raise(&history, 5 + 10000000, 7)); /* 7 owes most now */
-    assert_true(pfl_trigger_history_may_raise(&history, 5 + 10000000, 1000));
-    for (uint64_t who = 1001; who < 1300; who++)
-        assert_true(pfl_trigger_history_may_raise(&history, 5 + 10000000, who));
-    assert_false(pfl_trigger_history_may_raise(&history, 5 + 10000000, 7));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,10 +111,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_users_events_leave_room_for_others, setup, teardown),
         cmocka_unit_test_setup_teardown(full_history_costs_what_an_empty_one_does, setup, teardown),
         cmocka_unit_test_setup_teardown(a_user_may_raise_some_at_once_and_then_slowly, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(no_number_of_a_user_shares_the_rate_of_another, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(of_many_users_the_one_that_raised_least_is_forgotten, setup,
                                         teardown),
     };
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/io/fdsock.h"
 #include "base/mem.h"
 #include "perfetto/trace_packet.fields.h"
 #include "tests/unit/service/port/role_kit.h"
@@ -702,12 +703,57 @@ static void requests_of_one_read_wait_from_that_on_which_uses_up_the_user_s_time
     pfl_kit_client_close(&other); /* while they wait */
 }
 
+/* Until the service closes one. */
+static unsigned connect_many(const char *address, unsigned max)
+{
+    for (unsigned i = 0; i < max; i++) {
+        bool is_closed;
+        char byte;
+        int fd;
+
+        assert_int_equal(pfl_fdsock_connect_unix(address, &fd), 0);
+        pfl_port_kit_run(&kit);
+        is_closed = read(fd, &byte, 1) == 0;
+        close(fd);
+        pfl_port_kit_run(&kit);
+        if (is_closed)
+            return i;
+    }
+    return max;
+}
+
+static void a_user_connects_so_often_and_no_more(void **state)
+{
+    uid_t me = geteuid();
+
+    (void)state;
+    if (me == 0) /* root is not counted */
+        assert_int_equal(seteuid(61991), 0);
+    else
+        pfl_service_set_owner(&kit.service, me + 1);
+    assert_int_equal(connect_many(kit.producer_address, PFL_SERVICE_CONNECT_AT_ONCE / 2), 500);
+    assert_int_equal(connect_many(kit.consumer_address, PFL_SERVICE_CONNECT_AT_ONCE), 500);
+    assert_int_equal(connect_many(kit.producer_address, 1), 0);
+    assert_int_equal(kit.service.connections_refused, 2);
+    pfl_port_kit_pass_ms(&kit, 100);
+    assert_int_equal(connect_many(kit.producer_address, 100), PFL_SERVICE_CONNECT_PER_S / 10);
+    assert_int_equal(seteuid(me), 0);
+    if (me == 0)
+        assert_int_equal(seteuid(61992), 0);
+    else
+        pfl_service_set_owner(&kit.service, me);
+    assert_int_equal(connect_many(kit.consumer_address, 10), 10); /* another user, or the owner */
+    assert_int_equal(seteuid(me), 0);
+    pfl_port_kit_run(&kit);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(enable_is_answered_when_the_session_is_disabled),
+        TEST(a_user_connects_so_often_and_no_more),
         TEST(freeing_a_live_session_answers_free_first_and_enable_then),
         TEST(a_config_without_anything_is_valid),
         TEST(a_second_enable_fails_the_first_and_is_refused),
