@@ -53,6 +53,7 @@ void pfl_service_set_owner(struct pfl_service *self, uint32_t uid)
     self->flushes.waits.owner = uid;
     self->shares.sequence_id_bytes.owner = uid;
     self->triggers.shares.owner = self->scrape_budget.owner = self->vm_budget.owner = uid;
+    self->judging.owner = uid;
 }
 
 static void open_shares(struct pfl_service *self)
@@ -62,6 +63,9 @@ static void open_shares(struct pfl_service *self)
 
     self->scrape_budget.units = PFL_SCRAPING_UNITS;
     self->vm_budget.units = PFL_SERVICE_VM_UNITS;
+    self->judging.units = PFL_JUDGING_UNITS;
+    self->judging.window_ms = PFL_JUDGING_WINDOW_MS;
+    self->judging.leaves_half = true;
     self->connects.at_once = PFL_SERVICE_CONNECT_AT_ONCE;
     self->connects.per_s = PFL_SERVICE_CONNECT_PER_S;
     self->shares.producers.max = PFL_SERVICE_MAX_PRODUCERS;

@@ -162,6 +162,7 @@ struct pfl_service {
     struct pfl_loop_budget vm_budget;     /* for producers' programs */
     struct pfl_turns turns;               /* loop time of consumers */
     uint64_t timed_ns;                    /* all that pfl_service_end_time measured */
+    struct pfl_loop_budget judging;       /* for all sessions' filters: judging.h */
     struct pfl_figures gone;              /* counters of sessions that are gone */
 };
 

@@ -102,26 +102,32 @@ enum match {
 };
 
 /* Filters are judged within a budget of the producer's user. */
-static enum match judge(const struct pfl_service *service, struct pfl_session *session,
+static enum match judge(struct pfl_service *service, struct pfl_session *session,
                         const struct pfl_producer *producer,
                         const struct pfl_plan_source *plan_source,
                         const struct pfl_plan_producer *who)
 {
-    uint64_t cost = MATCH_UNITS + plan_source->filters_len / FILTERS_A_UNIT;
-    uint64_t credit = pfl_judging_begin(&session->judging, service->conf.facts->uid, producer->who,
-                                        pfl_service_now_ms(service));
+    const struct pfl_judging_match match = {
+        .all = &service->judging,
+        .session_id = session->id,
+        .session_who = session->who,
+        .producer = producer,
+        .plain_units = MATCH_UNITS + plan_source->filters_len / FILTERS_A_UNIT,
+    };
+    uint64_t cost = match.plain_units;
+    uint64_t credit = pfl_judging_begin(&session->judging, &match, pfl_service_now_ms(service));
     bool is_wanted = false;
 
     credit = credit > cost ? credit - cost : 0;
     if (credit != 0)
         is_wanted = pfl_session_plan_wants(session->plan, plan_source, who, &credit);
-    pfl_judging_end(&session->judging, session->id, producer, credit);
+    pfl_judging_end(&session->judging, &match, credit);
     if (is_wanted)
         return MATCH_YES;
     return credit != 0 ? MATCH_NO : MATCH_NEVER;
 }
 
-static enum match match(const struct pfl_service *service, struct pfl_session *session,
+static enum match match(struct pfl_service *service, struct pfl_session *session,
                         const struct pfl_data_source *source,
                         const struct pfl_plan_source *plan_source)
 {

@@ -40,13 +40,18 @@ static bool is_skipped(struct pfl_service *service, double probability)
 static bool does_match(struct pfl_service *service, struct pfl_session *session,
                        const struct pfl_plan_trigger *trigger, const struct pfl_producer *producer)
 {
-    uint64_t credit = pfl_judging_begin(&session->judging, service->conf.facts->uid, producer->who,
-                                        pfl_service_now_ms(service));
+    const struct pfl_judging_match match = {
+        .all = &service->judging,
+        .session_id = session->id,
+        .session_who = session->who,
+        .producer = producer,
+    };
+    uint64_t credit = pfl_judging_begin(&session->judging, &match, pfl_service_now_ms(service));
     bool is_match =
         pfl_pattern_match_within(trigger->pattern,
                                  pfl_span_of(producer->name, strlen(producer->name)), &credit) == 0;
 
-    pfl_judging_end(&session->judging, session->id, producer, credit);
+    pfl_judging_end(&session->judging, &match, credit);
     return is_match;
 }
 

@@ -19,7 +19,7 @@ from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
            "output_path_index", "output_path_swapped",
-           "wide_patterns", "costly_patterns", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "many_instances", "costly_filters",
+           "wide_patterns", "costly_patterns", "costly_patterns_in_many_sessions", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "many_instances", "costly_filters",
            "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "filters_of_clones", "taken_names",
            "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
@@ -214,14 +214,45 @@ def play_configs(build, configs, producers=0, name="p", then=None, longest_s=1.0
 BUFFER, SOURCE = field(1, field(1, 64)), field(2, field(1, field(1, "src")))
 
 
+def costly_filters_of(source):
+    filters = b"".join(field(3, "(?:%d|((a+)+)+[bd])" % i) for i in range(100))
+    return BUFFER + field(2, field(1, field(1, source)) + filters)
+
+
 def costly_patterns(build):
     """regular expressions that take for ever, on names made for them, hold nobody up"""
-    filters = b"".join(field(3, "(?:%d|((a+)+)+[bd])" % i) for i in range(100))
-    config = BUFFER + field(2, field(1, field(1, "src")) + filters)
+    config = costly_filters_of("src")
     note, log = play_configs(build, [config] * 5, 100, "a" * 40)
     if not any("producer-not-judged" in line for line in log):
         raise Failed("the log does not say it")
     return note
+
+
+def start_many(ready, path, number, config):
+    kept = [Consumer(path) for _ in range(number)]
+    ready("; ".join(why for why in (consumer.enable(config) for consumer in kept) if why) or "ready")
+
+
+def register_one(ready, path, name):
+    """Says how long the service took."""
+    producer, begin = Producer(path, name, []), time.monotonic()
+    producer.call("RegisterDataSource", field(1, field(1, "src")))
+    ready("%.3f" % (time.monotonic() - begin))
+
+
+def costly_patterns_in_many_sessions(build):
+    """nor do a hundred sessions with such expressions, where a user may have as many"""
+    with World(build, options=["--max-sessions", "100"]) as world:
+        said = world.attack("member", start_many, world.consumer, 100, costly_filters_of("src")).wait_ready()
+        if said != "ready":
+            raise Failed(said)
+        begin_ns = world.loop_ns()
+        waited = float(world.attack("stranger", register_one, world.producer, "a" * 40).wait_ready())
+        took = (world.loop_ns() - begin_ns) / 1e9
+        note = "one data source took the service %.3f s, the stranger waited %.3f" % (took, waited)
+        if took > 0.2 or not any("producer-not-judged" in line for line in world.log_lines()):
+            raise Failed(note)
+        return note
 
 
 def wide_patterns(build):
