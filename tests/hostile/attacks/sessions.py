@@ -19,7 +19,7 @@ from smb_producer import SmbProducer, fragments
 
 ATTACKS = ["raised_triggers", "exclusive_session", "lockdown", "privileged_group", "output_path", "output_path_segments",
            "output_path_index", "output_path_swapped",
-           "wide_patterns", "costly_patterns", "costly_patterns_in_many_sessions", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "many_instances", "costly_filters",
+           "wide_patterns", "costly_patterns", "costly_patterns_in_many_sessions", "events_of_others", "costly_semaphores", "thousands_of_triggers", "thousands_of_producers", "one_name", "many_instances", "costly_filters",
            "stopped_filter", "unread_pipe", "costly_requests", "operators_requests", "answers_read", "producers_requests", "large_clones", "filters_of_clones", "taken_names",
            "freed_buffers", "output_path_fifo",
            "output_path_hangs", "output_path_hangs_later"]
@@ -253,6 +253,32 @@ def costly_patterns_in_many_sessions(build):
         if took > 0.2 or not any("producer-not-judged" in line for line in world.log_lines()):
             raise Failed(note)
         return note
+
+
+def begin_and_end(ready, path, number, config):
+    for _ in range(number):
+        consumer = Consumer(path)
+        consumer.enable(config)
+        consumer.close()
+    ready()
+
+
+def events_of_others(build):
+    """whose sessions have names of 100 KB, or come by the thousand, keeps no others out of root's trace of sessions"""
+    with World(build) as world:
+        root = Consumer(world.consumer)
+        why = root.enable(BUFFER + SOURCE + field(20, field(10, 1)))
+        if why:
+            raise Failed(why)
+        for number, name in ((14, "N" * 100000), (1200, "n")):
+            world.attack("member", begin_and_end, world.consumer, number, BUFFER + SOURCE + field(22, name)).wait_ready()
+        said = world.attack("neighbour", start_many, world.consumer, 1, BUFFER + SOURCE + field(22, "mine")).wait_ready()
+        packets = root.packets()
+        if said != "ready" or not any(b"\x04mine" in packet for packet in packets):
+            raise Failed("the neighbour's session is not in root's trace: %s, %d packets" % (said, len(packets)))
+        if not any("session-events-missing" in line for line in world.log_lines()):
+            raise Failed("the log does not say what is missing")
+        return "%d packets" % len(packets)
 
 
 def wide_patterns(build):

@@ -133,8 +133,40 @@ static void the_account_has_a_limit_and_keeps_the_oldest(void **state)
     other = pfl_service_find_session(&kit.service, 2);
     for (unsigned i = 0; i < PFL_CONCURRENT_MAX + 10; i++)
         pfl_concurrent_tell(&kit.service, other);
-    assert_int_equal(listener->concurrent.len, PFL_CONCURRENT_MAX);
+    assert_int_equal(listener->concurrent.events.used, PFL_CONCURRENT_MAX);
+    assert_int_equal(listener->concurrent.missing, 12); /* two are of its start */
     assert_true(listener->concurrent.packets.len <= PFL_CONCURRENT_MAX_BYTES);
+}
+
+static void a_users_sessions_leave_those_of_others_room_and_long_names_are_cut(void **state)
+{
+    char name[PFL_CONCURRENT_NAME_MAX * 2 + 1] = "";
+    char config[sizeof(name) + 200];
+    struct pfl_session *listener;
+    struct pfl_session *other;
+    uint32_t who;
+
+    (void)state;
+    for (size_t i = 0; i < PFL_CONCURRENT_NAME_MAX; i++)
+        memcpy(name + 2 * i, "\xc3\xa4", 2); /* 255 is odd */
+    (void)snprintf(config, sizeof(config), BUFFER "unique_session_name: \"%s\"", name);
+    (void)pfl_kit_consumer_enable(&second, BUFFER TELLS);
+    (void)pfl_kit_consumer_enable(&first, config);
+    listener = pfl_service_find_session(&kit.service, 1);
+    other = pfl_service_find_session(&kit.service, 2);
+    who = other->who;
+    pfl_service_set_owner(&kit.service, 1);
+    pfl_concurrent_clear(&listener->concurrent);
+    other->who = 1000;
+    for (unsigned i = 0; i < PFL_CONCURRENT_MAX; i++)
+        pfl_concurrent_tell(&kit.service, other);
+    assert_int_equal(listener->concurrent.events.used, PFL_CONCURRENT_MAX / 2);
+    assert_int_equal(listener->concurrent.missing, PFL_CONCURRENT_MAX / 2);
+    assert_in_range(listener->concurrent.packets.len / (PFL_CONCURRENT_MAX / 2), 254, 384);
+    other->who = 1001;
+    pfl_concurrent_tell(&kit.service, other);
+    assert_int_equal(listener->concurrent.events.used, PFL_CONCURRENT_MAX / 2 + 1);
+    other->who = who;
 }
 
 static void the_highest_boost_counts_until_its_session_is_freed(void **state)
@@ -203,6 +235,7 @@ int main(void)
         TEST(other_sessions_are_reported_from_their_state_at_the_beginning_to_their_end),
         TEST(nothing_is_reported_unasked_nor_to_those_that_are_over),
         TEST(the_account_has_a_limit_and_keeps_the_oldest),
+        TEST(a_users_sessions_leave_those_of_others_room_and_long_names_are_cut),
         TEST(the_highest_boost_counts_until_its_session_is_freed),
         TEST(a_boost_that_the_host_refuses_is_a_refused_session),
         TEST(a_session_that_is_refused_later_lowers_its_boost_again),
