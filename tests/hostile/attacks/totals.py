@@ -232,7 +232,7 @@ def count_refused(world):
     """What the service says of itself (docs/metrics.md)."""
     answer = Consumer(world.consumer).call("QueryServiceState", field(1, 1) + field(50001, 1))
     state = dict(fields(b"".join(value for number, value in fields(answer[1]) if number == 1)))
-    return dict(fields(state[50001]))[31]
+    return dict(fields(state[50001])).get(31, 0)
 
 
 def arrive(ready, path, service, seconds):
