@@ -264,6 +264,43 @@ static int check_crl(const struct pfl_tls_conf *c, const struct pfl_tls_files *f
     return 0;
 }
 
+/* Another authority may have the name. mbedtls would refuse every peer for such a list. */
+static int check_signature(const struct pfl_tls_conf *c, const struct pfl_tls_files *files,
+                           const mbedtls_x509_crl *list, struct why *why)
+{
+    const mbedtls_x509_crt *ca;
+    unsigned of_name = 0;
+    char name[128];
+
+    for (ca = &c->ca; ca != NULL; ca = ca->next) {
+        if (ca->subject_raw.len != list->issuer_raw.len ||
+            memcmp(ca->subject_raw.p, list->issuer_raw.p, list->issuer_raw.len) != 0)
+            continue;
+        if (pfl_tls_lib_verify_list(list, ca) == 0)
+            return 0;
+        of_name++;
+    }
+    if (of_name == 0) /* of an authority that a peer shows */
+        return 0;
+    if (mbedtls_x509_dn_gets(name, sizeof(name), &list->issuer) < 0)
+        name[0] = '\0';
+    return fail(why, PFL_EINVAL,
+                "%s: a revocation list of \"%s\" is not signed by the authority of that name in "
+                "%s: take the one that this authority made",
+                files->crl_path, name, files->ca_path);
+}
+
+static int check_signatures(const struct pfl_tls_conf *c, const struct pfl_tls_files *files,
+                            struct why *why)
+{
+    const mbedtls_x509_crl *list;
+    int rc = 0;
+
+    for (list = &c->crl; rc == 0 && list != NULL; list = list->next)
+        rc = list->version != 0 ? check_signature(c, files, list, why) : 0;
+    return rc;
+}
+
 static bool is_entry(const mbedtls_x509_crl_entry *entry)
 {
     return entry != NULL && entry->raw.len != 0;
@@ -321,7 +358,8 @@ static int load_crl(struct pfl_tls_conf *c, const struct pfl_tls_files *files, s
     }
     if (number_revoked(c) != 0)
         return fail(why, PFL_ENOMEM, "out of memory");
-    return check_crl(c, files, why);
+    rc = check_signatures(c, files, why);
+    return rc == 0 ? check_crl(c, files, why) : rc;
 }
 
 static int load_files(struct pfl_tls_conf *c, const struct pfl_tls_files *files, struct why *why)

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include <mbedtls/md.h>
 #include <mbedtls/version.h>
 
 #include "base/io/aead.h"
@@ -192,6 +193,22 @@ int pfl_tls_lib_check_pair(const mbedtls_pk_context *pub, const mbedtls_pk_conte
     (void)drbg;
     return mbedtls_pk_check_pair(pub, key);
 #endif
+}
+
+/* As mbedtls verifies it at each handshake, where it passes over a list that is not signed so. */
+int pfl_tls_lib_verify_list(const mbedtls_x509_crl *list, const mbedtls_x509_crt *authority)
+{
+    const mbedtls_md_info_t *md = mbedtls_md_info_from_type(list->FIELD(sig_md));
+    mbedtls_pk_context *key = (mbedtls_pk_context *)(uintptr_t)&authority->pk;
+    unsigned char hash[MBEDTLS_MD_MAX_SIZE];
+    int rc = md != NULL ? mbedtls_md(md, list->tbs.p, list->tbs.len, hash)
+                        : MBEDTLS_ERR_X509_UNKNOWN_SIG_ALG;
+
+    if (rc != 0)
+        return rc;
+    return mbedtls_pk_verify_ext(list->FIELD(sig_pk), list->FIELD(sig_opts), key,
+                                 list->FIELD(sig_md), hash, mbedtls_md_get_size(md),
+                                 list->FIELD(sig).p, list->FIELD(sig).len);
 }
 
 void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf)

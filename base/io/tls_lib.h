@@ -12,6 +12,8 @@
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/ssl.h>
+#include <mbedtls/x509_crl.h>
+#include <mbedtls/x509_crt.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
@@ -28,6 +30,10 @@ PFL_MUST_USE int pfl_tls_lib_parse_key_file(mbedtls_pk_context *key, const char 
 PFL_MUST_USE int pfl_tls_lib_check_pair(const mbedtls_pk_context *pub,
                                         const mbedtls_pk_context *key,
                                         mbedtls_ctr_drbg_context *drbg);
+
+/* 0: the list is signed by this authority. */
+PFL_MUST_USE int pfl_tls_lib_verify_list(const mbedtls_x509_crl *list,
+                                         const mbedtls_x509_crt *authority);
 
 /* Sets TLS 1.2 and, if mbedtls has it, 1.3; suites, groups; no renegotiation, no resumption, no
  * early data. Call after mbedtls_ssl_config_defaults. */

@@ -150,7 +150,8 @@ static void feed(struct pfl_consumer_conn *conn, struct pfl_span data)
         } else {
             len = pfl_rpc_host_has_frames(&conn->rpc) ? 0 : len;
             rc = feed_piece(conn, pfl_span_of(data.data, len));
-            data = pfl_span_of(data.data + len, data.len - len);
+            if (len != 0)
+                data = pfl_span_of(data.data + len, data.len - len);
         }
     }
     if (rc == 0 && data.len != 0 && !conn->is_closing)

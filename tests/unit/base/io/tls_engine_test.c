@@ -164,6 +164,22 @@ static void each_authority_in_a_peers_chain_needs_its_list(void **state)
     assert_true(pfl_tls_engine_is_ready(tls_server.engine));
 }
 
+/* Another authority of that name made it. */
+static void a_list_that_the_authority_did_not_sign_is_not_loaded(void **state)
+{
+    const struct pfl_tls_files files = {.ca_path = pki_path("ca.pem"),
+                                        .cert_path = pki_path("host-a.pem"),
+                                        .key_path = pki_path("host-a.key"),
+                                        .crl_path = pki_path("other/crl.pem"),
+                                        .is_server = true};
+    struct pfl_tls_conf *conf = NULL;
+    char why[512];
+
+    (void)state;
+    assert_int_equal(pfl_tls_conf_new(&files, why, sizeof(why), &conf), PFL_EINVAL);
+    assert_non_null(strstr(why, "is not signed by the authority of that name"));
+}
+
 /* By a list that comes while the peer is connected. */
 static bool is_revoked_by(const char *ca, const char *crl)
 {
@@ -513,6 +529,7 @@ int main(void)
         T(full_plain_buffer_stops_the_feed_without_loss),
         T(each_authority_needs_its_revocation_list),
         T(each_authority_in_a_peers_chain_needs_its_list),
+        T(a_list_that_the_authority_did_not_sign_is_not_loaded),
         T(the_end_of_the_revocation_list_is_known),
         T(configuration_mistakes_are_reported_in_words),
         T(own_identity_is_known_before_connecting),

@@ -64,7 +64,7 @@ static int open_fake(struct world *w, size_t i)
 
     w->specs[i] = (struct pfl_host_spec){.kind = PFL_HOST_UNIX, .is_named = true};
     (void)snprintf(w->specs[i].name, sizeof(w->specs[i].name), "h%zu", i);
-    (void)snprintf(w->specs[i].address, sizeof(w->specs[i].address), "%s", w->fakes[i].address);
+    memcpy(w->specs[i].address, w->fakes[i].address, sizeof(w->fakes[i].address));
     (void)snprintf(w->specs[i].text, sizeof(w->specs[i].text), "text%zu", i);
     return rc;
 }
