@@ -22,12 +22,14 @@ const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   12
 
 /*
  * How far back a producer may make us search: a few records each time, and more only from the
- * credit that its chunks earn as they come, for whichever buffer. The maximum is a packet of 256
- * MiB in chunks of 4 KiB, or some 1 ms.
+ * credit that its chunks earn as they come, for whichever buffer. A writer that is fast leaves a
+ * memory full of chunks, each with a patch, in one request: that takes half the square of the
+ * chunks. One search has its own bound, some 2 ms; a request's searches take turns (commit_data.h).
  */
 #define SEARCH_FREE       64u
 #define SEARCH_EARNED     64u
-#define SEARCH_CREDIT_MAX 65536u
+#define SEARCH_CREDIT_MAX 4000000u
+#define SEARCH_ONCE_MAX   131072u
 
 /* Likewise for packets that it overwrites: see PFL_ERASER_FREE_LOOKS. */
 #define LOOKS_EARNED     4u
@@ -111,10 +113,12 @@ static void find_chunk(const struct pfl_trace_buffer *self, const struct pfl_seq
                        uint32_t chunk_id, struct pfl_trace_buffer_credit *credit,
                        struct pfl_sequence_spot *ret_spot)
 {
-    ret_spot->steps = SEARCH_FREE + (credit != NULL ? credit->searches : 0);
+    uint32_t left = credit != NULL ? SEARCH_CREDIT_MAX - credit->spent : 0;
+
+    ret_spot->steps = SEARCH_FREE + (left < SEARCH_ONCE_MAX ? left : SEARCH_ONCE_MAX);
     pfl_sequence_find(seq, &self->ring, chunk_id, ret_spot);
     if (credit != NULL && ret_spot->steps > SEARCH_FREE)
-        credit->searches -= ret_spot->steps - SEARCH_FREE;
+        credit->spent += ret_spot->steps - SEARCH_FREE;
 }
 
 /* ---- commit ---- */
@@ -470,7 +474,8 @@ void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
     }
     wake(self, seq);
     if (chunk->credit != NULL) {
-        earn(&chunk->credit->searches, SEARCH_EARNED, SEARCH_CREDIT_MAX);
+        chunk->credit->spent -=
+            chunk->credit->spent < SEARCH_EARNED ? chunk->credit->spent : SEARCH_EARNED;
         earn(&chunk->credit->looks, LOOKS_EARNED, LOOKS_CREDIT_MAX);
     }
     if (!settle_known_chunk(self, seq, &in))

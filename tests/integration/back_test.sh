@@ -10,10 +10,14 @@ PACKET_BYTES=2058 # the mean of chaos_writer's
 
 make_pki || { check "perfleet-pki makes an authority and an operator" false; finish; }
 mkdir -p "$WORK/store"
-# All programs have these clocks: clock 0, the wall clock, jumps.
+# All programs have these clocks: the wall clock (0) and the boot clock (7) go days ahead together, as after a suspend.
 python3 -c 'import sys; sys.stdout.buffer.write(bytes(128))' >"$WORK/clocks"
 days_later() { # how many days after the begin it is
-    python3 -B -c 'import struct, sys; open(sys.argv[1], "r+b").write(struct.pack("<q", int(sys.argv[2]) * 86400 * 10**9))' \
+    python3 -B -c 'import struct, sys; 
+with open(sys.argv[1], "r+b") as clocks:
+    for clock in 0, 7:
+        clocks.seek(8 * clock)
+        clocks.write(struct.pack("<q", int(sys.argv[2]) * 86400 * 10**9))' \
         "$WORK/clocks" "$1"
 }
 shimmed() { LD_PRELOAD=$PFL_BUILD/tests/libclock_shim.so PFL_CLOCK_SHIM=$WORK/clocks "$@"; }
