@@ -26,6 +26,7 @@
 
 #define TEXT_MAX   (8u << 20)
 #define TURNS      200000u
+#define TURN_US    20 /* while nothing comes: so that all turns are some seconds */
 #define PART_BYTES (512u << 10)
 #define PARTS      8u
 #define PROXY_UID  54321u
@@ -183,6 +184,8 @@ static size_t read_all(struct world *w, int fd)
         n = recv(fd, text + len, sizeof(text) - len - 1, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN))
             break;
+        if (n < 0)
+            (void)usleep(TURN_US);
         len += n > 0 ? (size_t)n : 0;
     }
     text[len] = '\0';

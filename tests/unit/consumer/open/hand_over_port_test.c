@@ -29,6 +29,7 @@
 #define FILE_BYTES (12u << 20) /* more than is queued */
 #define TEXT_MAX   (FILE_BYTES + 4096)
 #define TURNS      400000u
+#define TURN_US    20 /* while nothing comes: so that all turns are some seconds */
 
 struct world {
     uv_loop_t loop;
@@ -171,6 +172,8 @@ static size_t read_all(struct world *w, int fd)
         n = recv(fd, text + len, sizeof(text) - len - 1, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN))
             break;
+        if (n < 0)
+            (void)usleep(TURN_US);
         len += n > 0 ? (size_t)n : 0;
     }
     text[len] = '\0';

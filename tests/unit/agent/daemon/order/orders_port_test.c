@@ -23,7 +23,9 @@
 #include "tests/unit/agent/daemon/segment/segments_kit.h"
 #include "tests/unit/tunnel/service_kit.h"
 
-#define TURNS  1000000
+#define TURNS 1000000
+#define TURN_US                                                                                    \
+    20 /* so that all of them are at least 20 s: workers and disks have their own time */
 #define CONFIG "config { buffers { size_kb: 64 } data_sources { config { name: \"x\" } } } "
 #define CPU    "name: \"cpu\" select {} continuous {} " CONFIG
 
@@ -89,6 +91,7 @@ static void turn(struct fixture *f)
 {
     (void)uv_run(&f->kit.loop, UV_RUN_NOWAIT);
     (void)uv_run(&f->segments.loop, UV_RUN_NOWAIT);
+    (void)usleep(TURN_US);
 }
 
 static void close_orders(struct fixture *f)
