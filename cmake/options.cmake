@@ -7,6 +7,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 option(PFL_TESTS "Build the tests" ON)
+option(PFL_UNIT_TESTS "Unit tests and corpora are among all targets" ON)
 option(PFL_BENCH "Build the benchmarks" ON)
 option(PFL_WERROR "Warnings are errors" ON)
 option(PFL_LTO "Optimise programs across their libraries (gcc)" OFF)
