@@ -33,8 +33,8 @@ struct pfl_commit_counters {
 
 struct pfl_commit_conf {
     struct pfl_commit_identity identity;
-    const struct pfl_smb_map *map; /* borrowed */
-    bool is_emulated;              /* chunks come as `data`; `map` may be empty */
+    struct pfl_smb_map *map; /* borrowed */
+    bool is_emulated;        /* chunks come as `data`; `map` may be empty */
     /* The buffer, if it exists and this producer may write to it and this writer is not registered
      * for another one; else NULL. */
     struct pfl_trace_buffer *(*get_allowed_buffer)(void *user, uint16_t buffer_id,

@@ -8,11 +8,12 @@
  * Memory: pages that the producer never wrote are never touched (pfl_smb_map_is_written).
  * Failures: memory that could shrink under us, or has a size that the service would not choose, is
  * refused; kernel errors are PFL_EIO. A producer that changes pages under us costs a bounded number
- * of attempts and at worst loses its own chunk.
+ * of attempts and at worst loses its own chunk. A page that cannot be read becomes zeros.
  * Owns the mapping and the descriptor. Limit: PFL_SMB_CAP_BYTES.
  */
 #include "service/buffer/smb_map.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
@@ -20,39 +21,41 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "abi/state.h"
+#include "base/closer.h"
 #include "base/mem.h"
 
-#define WINDOW_BYTES  (64u * 1024) /* PFL_PAGE_MAX_BYTES at least */
-#define SEALS         (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define OS_PAGE_BYTES 4096u
+#define WINDOW_BYTES     (64u * 1024) /* PFL_PAGE_MAX_BYTES at least */
+#define SEALS            (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define OS_PAGE_BYTES    4096u
+#define STAT_BLOCK_BYTES 512u
+#define LARGE_BYTES      (1u << 20) /* a thread closes it */
+#define STUCK_CPU_NS     10000000   /* of CPU time that one page takes; or twice as much */
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 void pfl_smb_map_init(struct pfl_smb_map *self)
 {
     memset(self, 0, sizeof(*self));
     self->fd = -1;
+    self->who = PFL_CLOSER_NOBODY;
 }
 
-/* The maps that are open, for on_bus_error. */
-static struct pfl_smb_map *open_maps;
-
-static void forget(struct pfl_smb_map *self)
-{
-    struct pfl_smb_map **at = &open_maps;
-
-    while (*at != self)
-        at = &(*at)->next;
-    *at = self->next;
-}
+/* For on_bus_error. */
+static struct pfl_list open_maps = {&open_maps, &open_maps};
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     uintptr_t fault = (uintptr_t)info->si_addr;
 
     (void)context;
-    for (struct pfl_smb_map *m = open_maps; m != NULL; m = m->next) {
+    for (struct pfl_list *it = open_maps.next; it != &open_maps; it = it->next) {
+        struct pfl_smb_map *m = PFL_CONTAINER_OF(it, struct pfl_smb_map, node);
         uintptr_t at = fault - (uintptr_t)m->smb.base;
 
         if (at >= m->bytes)
@@ -66,23 +69,104 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     (void)signal(number, SIG_DFL); /* not of a map: the instruction faults again */
 }
 
+/*
+ * A page that the kernel cannot bring back now, because no memory may be charged to those whose it
+ * is, is no SIGBUS: the access is tried again for ever. So what the loop is reading is noted, and a
+ * timer of its CPU time looks whether it is the same as at the last look. The timer runs only while
+ * pages are read. Everything here is of one thread.
+ */
+static struct {
+    struct pfl_smb_map *volatile map; /* NULL: nothing is read */
+    volatile uint32_t page;
+    volatile uint32_t serial;
+    uint32_t seen;
+    volatile bool is_armed;
+    bool has_timer;
+    timer_t timer;
+} touch;
+
+static void arm(void)
+{
+    const struct itimerspec when = {.it_value = {.tv_nsec = STUCK_CPU_NS}};
+
+    touch.is_armed = timer_settime(touch.timer, 0, &when, NULL) == 0;
+}
+
+void pfl_smb_map_begin_touch(struct pfl_smb_map *self, uint32_t page)
+{
+    touch.page = page;
+    touch.serial++;
+    touch.map = self;
+    if (touch.has_timer && !touch.is_armed)
+        arm();
+}
+
+void pfl_smb_map_end_touch(void)
+{
+    touch.map = NULL;
+}
+
+static void on_look(int number)
+{
+    struct pfl_smb_map *map = touch.map;
+    int saved_errno = errno;
+
+    (void)number;
+    touch.is_armed = false;
+    if (map != NULL && touch.serial == touch.seen) {
+        map->has_faulted = true;
+        (void)mmap((uint8_t *)map->smb.base + (size_t)touch.page * map->smb.page_bytes,
+                   map->smb.page_bytes, PROT_READ | PROT_WRITE,
+                   MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    touch.seen = touch.serial;
+    if (map != NULL)
+        arm();
+    errno = saved_errno;
+}
+
+static bool make_timer(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGVTALRM};
+    struct sigaction action = {.sa_handler = on_look, .sa_flags = SA_RESTART};
+
+    event.sigev_notify_thread_id = gettid();
+    (void)sigemptyset(&action.sa_mask);
+    return sigaction(SIGVTALRM, &action, NULL) == 0 &&
+           timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &touch.timer) == 0;
+}
+
 void pfl_smb_map_guard(void)
 {
     struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
 
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGBUS, &action, NULL);
+    if (!touch.has_timer)
+        touch.has_timer = make_timer();
+}
+
+/* The kernel frees the memory at the last close, which takes 0.5 ms per MiB. */
+static void close_memory(const struct pfl_smb_map *self)
+{
+    if (self->bytes >= LARGE_BYTES && pfl_closer_has_room(self->who))
+        pfl_closer_close(self->fd, self->who);
+    else
+        (void)close(self->fd);
 }
 
 void pfl_smb_map_fini(struct pfl_smb_map *self)
 {
+    uint32_t who = self->who;
+
     if (self->smb.base != NULL) {
-        forget(self);
+        pfl_list_remove(&self->node);
         pfl_mem_free(self->written);
         (void)munmap(self->smb.base, self->bytes);
-        (void)close(self->fd);
+        close_memory(self);
     }
     pfl_smb_map_init(self);
+    self->who = who;
 }
 
 /* Maps `fd` and makes it the map's. */
@@ -98,8 +182,7 @@ static int map(struct pfl_smb_map *self, int fd, uint32_t smb_bytes, uint32_t pa
         (void)munmap(base, smb_bytes);
         return PFL_ENOMEM;
     }
-    self->next = open_maps;
-    open_maps = self;
+    pfl_list_append(&open_maps, &self->node);
     self->smb = (struct pfl_smb){
         .base = base,
         .page_bytes = page_bytes,
@@ -155,12 +238,14 @@ int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untr
     return rc;
 }
 
-bool pfl_smb_map_find_written(const struct pfl_smb_map *self, uint32_t page)
+bool pfl_smb_map_find_written(struct pfl_smb_map *self, uint32_t page)
 {
     uint32_t header = 0;
     off_t at = (off_t)page * self->smb.page_bytes;
+    ssize_t n = pread(self->fd, &header, sizeof(header), at);
 
-    if (pread(self->fd, &header, sizeof(header), at) != sizeof(header) || header == 0)
+    self->has_faulted = self->has_faulted || n < 0;
+    if (n != sizeof(header) || header == 0)
         return false;
     self->written[page / 64] |= 1ull << page % 64;
     return true;
@@ -173,18 +258,21 @@ static bool are_written(const struct pfl_smb_map *self, uint32_t begin, uint32_t
     return begin == end;
 }
 
-uint32_t pfl_smb_map_find_some_written(const struct pfl_smb_map *self, uint32_t begin,
-                                       bool *ret_has_read)
+uint32_t pfl_smb_map_find_some_written(struct pfl_smb_map *self, uint32_t begin, bool *ret_has_read)
 {
     static uint8_t window[WINDOW_BYTES]; /* one loop, one thread */
     const struct pfl_smb *smb = &self->smb;
     uint32_t step = WINDOW_BYTES / smb->page_bytes;
     uint32_t end = smb->pages - begin < step ? smb->pages : begin + step;
     size_t bytes = (size_t)(end - begin) * smb->page_bytes;
+    ssize_t n;
 
     *ret_has_read = !are_written(self, begin, end);
-    if (!*ret_has_read ||
-        pread(self->fd, window, bytes, (off_t)begin * smb->page_bytes) != (ssize_t)bytes)
+    if (!*ret_has_read)
+        return end;
+    n = pread(self->fd, window, bytes, (off_t)begin * smb->page_bytes);
+    self->has_faulted = self->has_faulted || n < 0;
+    if (n != (ssize_t)bytes)
         return end;
     for (uint32_t page = begin; page < end; page++) {
         uint32_t header;
@@ -196,15 +284,27 @@ uint32_t pfl_smb_map_find_some_written(const struct pfl_smb_map *self, uint32_t 
     return end;
 }
 
-int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,
-                     uint32_t chunk_untrusted, struct pfl_smb_chunk *ret_chunk)
+void pfl_smb_map_find_holes(struct pfl_smb_map *self)
+{
+    uint32_t words = (self->smb.pages + 63) / 64;
+    uint64_t known = 0;
+    struct stat st;
+
+    if (!pfl_smb_map_is_open(self) || fstat(self->fd, &st) != 0)
+        return;
+    for (uint32_t i = 0; i < words; i++)
+        known += (uint64_t)__builtin_popcountll(self->written[i]);
+    if ((uint64_t)st.st_blocks * STAT_BLOCK_BYTES < known * OS_PAGE_BYTES)
+        self->has_faulted = true;
+}
+
+static int take(const struct pfl_smb_map *self, uint32_t page_untrusted, uint32_t chunk_untrusted,
+                struct pfl_smb_chunk *ret_chunk)
 {
     struct pfl_page_header *page = pfl_smb_page(&self->smb, page_untrusted);
     struct pfl_chunk_header *header;
     uint32_t bitmap = 0;
 
-    if (page == NULL || !pfl_smb_map_is_written(self, page_untrusted))
-        return PFL_ENOENT;
     switch (pfl_state_begin_read(page, chunk_untrusted, &bitmap)) {
     case PFL_STATE_DONE:
         break;
@@ -228,11 +328,27 @@ int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,
     return 0;
 }
 
+int pfl_smb_map_take(struct pfl_smb_map *self, uint32_t page_untrusted, uint32_t chunk_untrusted,
+                     struct pfl_smb_chunk *ret_chunk)
+{
+    int rc;
+
+    if (self->has_faulted || pfl_smb_page(&self->smb, page_untrusted) == NULL ||
+        !pfl_smb_map_is_written(self, page_untrusted))
+        return PFL_ENOENT;
+    pfl_smb_map_begin_touch(self, page_untrusted);
+    rc = take(self, page_untrusted, chunk_untrusted, ret_chunk);
+    if (rc != 0)
+        pfl_smb_map_end_touch();
+    return rc;
+}
+
 int pfl_smb_map_release(const struct pfl_smb_map *self, uint32_t page, uint32_t chunk,
                         struct pfl_chunk_header *header)
 {
     enum pfl_state_result result =
         pfl_state_end_read(pfl_smb_page(&self->smb, page), chunk, header);
 
+    pfl_smb_map_end_touch();
     return result == PFL_STATE_DONE ? 0 : PFL_EAGAIN;
 }

@@ -8,15 +8,19 @@
 
 #include "abi/page.h"
 #include "base/err.h"
+#include "base/list.h"
+
+#define PFL_SMB_SLOW_NS 1000000u
 
 struct pfl_smb_map {
-    struct pfl_smb smb;       /* smb.base is NULL while there is no memory */
-    size_t bytes;             /* mapped */
-    int fd;                   /* owned; -1 when there is none */
-    bool is_adopted;          /* the producer's own memory */
-    bool has_faulted;         /* a page could not be read and was replaced by zeros */
-    uint64_t *written;        /* owned: bitmap of pages that are known to hold data */
-    struct pfl_smb_map *next; /* list of all open maps */
+    struct pfl_smb smb;        /* smb.base is NULL while there is no memory */
+    size_t bytes;              /* mapped */
+    int fd;                    /* owned; -1 when there is none */
+    bool is_adopted;           /* the producer's own memory */
+    volatile bool has_faulted; /* a page could not be read, and became zeros: no more are read */
+    uint64_t *written;         /* owned: bitmap of pages that are known to hold data */
+    uint32_t who;              /* whose it is, for base/closer.h */
+    struct pfl_list node;      /* of all open maps */
 };
 
 /* One chunk taken out of shared memory: its words, each read once. */
@@ -50,12 +54,12 @@ PFL_MUST_USE int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t pa
  * Has the producer ever written this page's header? Reading an unwritten page through the mapping
  * would make the kernel allocate it, at our cost; so pread(2) asks, until the answer is yes.
  */
-bool pfl_smb_map_find_written(const struct pfl_smb_map *self, uint32_t page);
+bool pfl_smb_map_find_written(struct pfl_smb_map *self, uint32_t page);
 static inline bool pfl_smb_map_is_known_written(const struct pfl_smb_map *self, uint32_t page)
 {
     return (self->written[page / 64] >> page % 64 & 1) != 0;
 }
-static inline bool pfl_smb_map_is_written(const struct pfl_smb_map *self, uint32_t page)
+static inline bool pfl_smb_map_is_written(struct pfl_smb_map *self, uint32_t page)
 {
     return pfl_smb_map_is_known_written(self, page) || pfl_smb_map_find_written(self, page);
 }
@@ -63,13 +67,23 @@ static inline bool pfl_smb_map_is_written(const struct pfl_smb_map *self, uint32
 /* The same for several pages from `begin` on: one call for each of a producer's 8192 pages would
  * take 20 ms. Returns the page after them; `*ret_has_read` says whether the memory had to be
  * read. */
-uint32_t pfl_smb_map_find_some_written(const struct pfl_smb_map *self, uint32_t begin,
+uint32_t pfl_smb_map_find_some_written(struct pfl_smb_map *self, uint32_t begin,
                                        bool *ret_has_read);
 
-/* Installs a SIGBUS handler for the process: a page of a map that cannot be read (no memory for it,
- * or broken memory) becomes zeros and sets has_faulted. The fault happens in the thread that uses
- * the maps. */
+/* For the thread that uses the maps: a page of a map that cannot be read becomes zeros and sets
+ * has_faulted. Either there is no memory for it, or it is broken (a handler of SIGBUS); or the
+ * kernel tries without end to bring it back (a timer of CPU time, with SIGVTALRM). */
 void pfl_smb_map_guard(void);
+/* What follows reads, or writes, this page and no other, until the end. */
+void pfl_smb_map_begin_touch(struct pfl_smb_map *self, uint32_t page);
+void pfl_smb_map_end_touch(void);
+
+/*
+ * Is less there than the producer has written? Then it makes holes in it, and each page that is
+ * read may wait as long as the kernel takes for that: it counts as one that could not be read.
+ * Asked when a reading took PFL_SMB_SLOW_NS.
+ */
+void pfl_smb_map_find_holes(struct pfl_smb_map *self);
 
 /* Prefetches the cache line of the page's header, and that of its first chunk, which the producer
  * wrote last. */
@@ -82,10 +96,11 @@ static inline void pfl_smb_map_prefetch(const struct pfl_smb_map *self, uint32_t
 }
 
 /*
- * Complete -> BeingRead. PFL_ENOENT: no such page or chunk, or not Complete: skip the entry.
- * PFL_EAGAIN: the producer kept changing the page under us; nothing was done.
+ * Complete -> BeingRead. PFL_ENOENT: no such page or chunk, or not Complete, or a page could not be
+ * read before: skip the entry. PFL_EAGAIN: the producer kept changing the page under us; nothing
+ * was done. On success the page is touched until its release.
  */
-PFL_MUST_USE int pfl_smb_map_take(const struct pfl_smb_map *self, uint32_t page_untrusted,
+PFL_MUST_USE int pfl_smb_map_take(struct pfl_smb_map *self, uint32_t page_untrusted,
                                   uint32_t chunk_untrusted, struct pfl_smb_chunk *ret_chunk);
 /* Clears the header, BeingRead -> Free; the last free chunk of a page takes its layout away.
  * PFL_EAGAIN when the producer interferes: the chunk is lost to it. */

@@ -52,28 +52,43 @@ static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, 
 static void scrape_page(const struct pfl_smb_scrape_conf *conf, uint32_t page,
                         struct pfl_smb_scrape_result *result)
 {
-    uint32_t bitmap = pfl_page_bitmap(pfl_smb_page(&conf->map->smb, page));
-    uint32_t chunks = pfl_page_chunks(bitmap);
+    uint32_t bitmap;
+    uint32_t chunks;
 
+    pfl_smb_map_begin_touch(conf->map, page);
+    bitmap = pfl_page_bitmap(pfl_smb_page(&conf->map->smb, page));
+    chunks = pfl_page_chunks(bitmap);
     for (uint32_t i = 0; i < chunks; i++) {
         if (pfl_page_chunk_state(bitmap, i) != PFL_CHUNK_FREE)
             scrape_chunk(conf, page, bitmap, i, result);
     }
+    pfl_smb_map_end_touch();
+}
+
+static bool may_continue(const struct pfl_smb_scrape_conf *conf)
+{
+    return !conf->map->has_faulted &&
+           (conf->may_continue == NULL || conf->may_continue(conf->user));
 }
 
 struct pfl_smb_scrape_result pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf)
 {
     struct pfl_smb_scrape_result result = {.next_page = conf->page};
+    bool has_time = true;
 
-    while (result.next_page < conf->map->smb.pages && result.units < conf->credit) {
+    while (has_time && result.next_page < conf->map->smb.pages && result.units < conf->credit) {
         bool has_read;
         uint32_t end = pfl_smb_map_find_some_written(conf->map, result.next_page, &has_read);
 
         result.units += PFL_SCRAPE_COST_PAGES + (has_read ? PFL_SCRAPE_COST_READ : 0);
         do {
-            if (pfl_smb_map_is_known_written(conf->map, result.next_page))
+            if (pfl_smb_map_is_known_written(conf->map, result.next_page)) {
                 scrape_page(conf, result.next_page, &result);
-        } while (++result.next_page < end && result.units < conf->credit);
+                has_time = may_continue(conf);
+            }
+        } while (++result.next_page < end && has_time && result.units < conf->credit);
     }
+    if (conf->map->has_faulted)
+        result.next_page = conf->map->smb.pages;
     return result;
 }

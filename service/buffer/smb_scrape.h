@@ -19,9 +19,10 @@
 
 struct pfl_smb_scrape_conf {
     struct pfl_commit_identity identity;
-    const struct pfl_smb_map *map; /* borrowed; an empty one has nothing to scrape */
+    struct pfl_smb_map *map; /* borrowed; an empty one has nothing to scrape */
     /* The buffer for which the writer is registered, if the session owns it; else NULL. */
     struct pfl_trace_buffer *(*get_writer_buffer)(void *user, uint16_t writer_id);
+    bool (*may_continue)(void *user); /* asked after each page; NULL: always true */
     void *user;
     uint32_t page;   /* to begin at */
     uint64_t credit; /* units; the page at which they run out is finished */

@@ -36,6 +36,7 @@ int pfl_producer_new(const struct pfl_producer_conf *conf, struct pfl_producer *
     p->who = conf->who;
     if (p->who == 0)
         p->who = conf->is_emulated ? PFL_SHARES_UIDS : conf->uid;
+    p->smb.who = (uint32_t)p->who;
     p->pid = conf->pid;
     p->page_hint_bytes = conf->page_hint_bytes;
     p->smb_hint_bytes = conf->smb_hint_bytes;

@@ -10,6 +10,7 @@
 #include <assert.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "service/buffer/retired_rings.h"
 
@@ -328,6 +329,36 @@ void pfl_service_end_time(struct pfl_service *self, struct pfl_turns_who who,
 uint64_t pfl_service_get_wait_ms(const struct pfl_service *self, struct pfl_turns_who who)
 {
     return pfl_turns_get_wait_ms(&self->turns, who, pfl_service_now_ns(self));
+}
+
+void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *producer,
+                              uint64_t begin_ns)
+{
+    const struct pfl_turns_who user = {.user = producer->who, .subject = producer->who};
+    const uint64_t fault_ns = PFL_SERVICE_FAULT_MS * (uint64_t)1000000;
+    uint64_t now_ns = pfl_service_now_ns(self);
+
+    if (now_ns - begin_ns >= PFL_SMB_SLOW_NS)
+        pfl_smb_map_find_holes(&producer->smb);
+    if (!producer->smb.has_faulted || producer->is_unreadable)
+        return;
+    producer->is_unreadable = true;
+    pfl_log_warn("producer-memory-unreadable", "producer=%s uid=%u",
+                 pfl_log_quote_str(producer->name), producer->uid);
+    if (!pfl_shares_is_bound(&self->shares.smb_bytes, producer->who))
+        return;
+    pfl_turns_take(&self->faults, user, fault_ns / PFL_TURNS_PART + PFL_TURNS_AT_ONCE, now_ns);
+    if (self->faults_end_ns < now_ns)
+        self->faults_end_ns = now_ns;
+    self->faults_end_ns += 2 * fault_ns; /* more than it adds to any user's due time */
+}
+
+uint64_t pfl_service_get_fault_wait_ms(const struct pfl_service *self, uint64_t who)
+{
+    const struct pfl_turns_who user = {.user = who, .subject = who};
+    uint64_t now_ns = self->faults_end_ns != 0 ? pfl_service_now_ns(self) : 0;
+
+    return now_ns < self->faults_end_ns ? pfl_turns_get_wait_ms(&self->faults, user, now_ns) : 0;
 }
 
 struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id)

@@ -77,6 +77,8 @@ struct pfl_service_conf {
 
 /* Bytes of all clones' buffers that a turn of the loop copies (clone.h). */
 #define PFL_CLONE_TURN_BYTES (64u << 10)
+#define PFL_SERVICE_FAULT_MS 10000u
+
 /* Units of service/buffer/smb_scrape.h in a turn of the loop (scrape_turns.h): 0.03 ms. */
 #define PFL_SCRAPE_TURN_UNITS 50u
 
@@ -161,6 +163,8 @@ struct pfl_service {
     struct pfl_loop_budget scrape_budget; /* for scraping while the service stops */
     struct pfl_loop_budget vm_budget;     /* for producers' programs */
     struct pfl_turns turns;               /* loop time of consumers */
+    struct pfl_turns faults;              /* users whose memory could not be read */
+    uint64_t faults_end_ns;               /* nobody waits for that any more */
     uint64_t timed_ns;                    /* all that pfl_service_end_time measured */
     struct pfl_loop_budget judging;       /* for all sessions' filters: judging.h */
     struct pfl_figures gone;              /* counters of sessions that are gone */
@@ -235,6 +239,16 @@ void pfl_service_end_time(struct pfl_service *self, struct pfl_turns_who who,
                           struct pfl_service_time begin);
 /* In how many ms more may be done for it; 0: now. */
 uint64_t pfl_service_get_wait_ms(const struct pfl_service *self, struct pfl_turns_who who);
+
+/*
+ * After a part of the producer's memory was read, which began then. If it could not be, or took
+ * long because of holes: in the next PFL_SERVICE_FAULT_MS no memory of its user is read, and the
+ * user's producers wait. Root's and the service's user's never do.
+ */
+void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *producer,
+                              uint64_t begin_ns);
+/* In how many ms it may be read; 0: now. */
+uint64_t pfl_service_get_fault_wait_ms(const struct pfl_service *self, uint64_t who);
 
 struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id);
 /* Gives the session an id for each of its buffers. PFL_ELIMIT: out of ids, none was given. */

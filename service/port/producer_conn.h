@@ -10,8 +10,9 @@
 #include "service/port/peer.h"
 
 struct pfl_producer_conn {
-    struct pfl_list node;    /* in its port */
-    struct pfl_list resumed; /* in its port while frames that are kept have their turn */
+    struct pfl_list node; /* in its port */
+    struct pfl_list
+        resumed; /* in its port while frames that are kept, or its end, have their turn */
     struct pfl_producer_port *port;
     struct pfl_service *service;
     struct pfl_stream *stream; /* owned until on_closed */
@@ -27,6 +28,7 @@ struct pfl_producer_conn {
     bool is_counted;                /* a connection is charged to its user */
     bool is_accepted;               /* counts against the listener's maximum */
     bool is_closing;
+    bool is_closed;        /* its stream is gone */
     bool is_relay_refused; /* the refusal was logged */
 };
 

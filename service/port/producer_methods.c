@@ -223,11 +223,8 @@ static int commit_data(void *user, struct pfl_rpc_request request, struct pfl_sp
     if (conn->producer == NULL)
         return reply_failure(conn, request);
     rc = pfl_registry_commit(conn->service, conn->producer, bytes);
-    if (conn->producer->smb.has_faulted) {
-        pfl_log_warn("producer-memory-unreadable", "producer=%s",
-                     pfl_log_quote_str(conn->producer->name));
+    if (conn->producer->smb.has_faulted)
         return PFL_EIO;
-    }
     if (rc == PFL_ESTATE)
         return reply_failure(conn, request);
     if (rc != 0)

@@ -8,9 +8,10 @@
  *
  * Producers of one user share a part of each loop turn (fair_turn.h), so that their queued data
  * does not delay other users. When the part is used up between two frames of a read, the rest is
- * kept in the connection, which is not read until its turn has come for them. A producer that lets
- * PFL_PRODUCER_QUEUE_BYTES pile up unread, or breaks the protocol, is closed without an effect on
- * others. The port owns its connections until their on_closed.
+ * kept in the connection, which is not read until its turn has come for them. The ends of their
+ * connections take turns likewise. A producer that lets PFL_PRODUCER_QUEUE_BYTES pile up unread, or
+ * breaks the protocol, is closed without an effect on others. The port owns its connections until
+ * their on_closed.
  */
 #include "service/port/producer_port.h"
 #include "service/control/registry.h"
@@ -32,6 +33,7 @@
 
 #define STEP_NS       500000u /* of one CommitData in a turn: shorter steps would cost more turns */
 #define ANSWERS_BYTES 4096u
+#define HELD_A_TURN   64u
 
 struct pfl_producer_port {
     struct pfl_port_conf conf;
@@ -42,13 +44,15 @@ struct pfl_producer_port {
     struct pfl_fair_turn fair_turn;
     struct pfl_list resumed;            /* borrowed pfl_producer_conn.resumed */
     uv_idle_t resumes;                  /* turns the loop while there are some */
+    struct pfl_list held;               /* borrowed likewise: their user's memory is unreadable */
+    uv_timer_t held_ends;               /* runs while there are some */
     uint64_t step_begin_ns;             /* of what is handled */
     uint64_t input_ns;                  /* the wake-up is charged to its user up to here */
     uv_check_t turn_ends;               /* keeps no loop running */
     struct pfl_producer_conn *answered; /* whose input is handled: `answers` are for it */
     size_t answers_len;
     uint8_t answers[ANSWERS_BYTES]; /* sent together when its input is handled */
-    unsigned handles_open;          /* resumes, turn_ends, listener */
+    unsigned handles_open;          /* resumes, held_ends, turn_ends, listener */
     bool is_closing;
 };
 
@@ -118,12 +122,33 @@ static void count_waiting(struct pfl_producer_conn *conn)
         pfl_producer_conn_fail(conn, "its user's share of the service's memory is used up");
 }
 
+static void on_held_end(uv_timer_t *timer);
+
+/* Its user's producers wait (pfl_service_check_memory). */
+static bool hold(struct pfl_producer_conn *conn)
+{
+    struct pfl_producer_port *port = conn->port;
+    uint64_t wait_ms = pfl_service_get_fault_wait_ms(conn->service, conn->peer.who);
+
+    if (wait_ms == 0)
+        return false;
+    pfl_fair_turn_leave(&conn->turn);
+    if (!conn->is_closed)
+        pfl_stream_read_stop(conn->stream);
+    pfl_list_append(&port->held, &conn->resumed);
+    if (!uv_is_active((const uv_handle_t *)&port->held_ends) ||
+        uv_timer_get_due_in(&port->held_ends) > wait_ms)
+        (void)uv_timer_start(&port->held_ends, on_held_end, wait_ms, 0);
+    return true;
+}
+
 static bool on_input(void *user)
 {
     struct pfl_producer_conn *conn = user;
     struct pfl_producer_port *port = conn->port;
 
-    if (pfl_rpc_host_has_frames(&conn->rpc))
+    if (conn->resumed.next != NULL || pfl_rpc_host_has_frames(&conn->rpc) ||
+        (conn->turn.state != PFL_FAIR_TURN_WAITING && hold(conn)))
         return false;
     if (!pfl_fair_turn_may(&port->fair_turn, conn->peer.who, &conn->turn)) {
         if (conn->turn.state == PFL_FAIR_TURN_WAITING)
@@ -140,13 +165,12 @@ static bool on_input(void *user)
 }
 
 /* The read of the socket is a part of it. */
-static void count_time(struct pfl_producer_conn *conn)
+static void count_time(struct pfl_producer_port *port, uint64_t who)
 {
-    struct pfl_producer_port *port = conn->port;
     uint64_t begin_ns = port->input_ns;
 
     port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
-    pfl_fair_turn_take(&port->fair_turn, conn->peer.who, port->input_ns - begin_ns);
+    pfl_fair_turn_take(&port->fair_turn, who, port->input_ns - begin_ns);
 }
 
 /* Between two frames of a read. */
@@ -154,7 +178,7 @@ static bool may_continue(void *user)
 {
     struct pfl_producer_conn *conn = user;
 
-    count_time(conn);
+    count_time(conn->port, conn->peer.who);
     return pfl_fair_turn_has_time(&conn->port->fair_turn, conn->peer.who);
 }
 
@@ -193,7 +217,7 @@ static void on_data(void *user, struct pfl_span data)
     }
     conn->port->answered = NULL;
     conn->port->answers_len = 0;
-    count_time(conn);
+    count_time(conn->port, conn->peer.who);
     if (rc == PFL_ELIMIT)
         pfl_producer_conn_fail(conn, "it does not read its socket");
     else if (rc != 0)
@@ -201,46 +225,6 @@ static void on_data(void *user, struct pfl_span data)
     else
         count_waiting(conn);
     wait_if_kept(conn);
-}
-
-static void on_released(struct pfl_fair_turn_conn *turn)
-{
-    struct pfl_producer_conn *conn = PFL_CONTAINER_OF(turn, struct pfl_producer_conn, turn);
-
-    if (pfl_rpc_host_has_frames(&conn->rpc))
-        pfl_list_append(&conn->port->resumed, &conn->resumed);
-    else
-        pfl_stream_read_start(conn->stream);
-}
-
-static void on_resume(uv_idle_t *handle);
-
-static void on_turn_end(uv_check_t *handle)
-{
-    struct pfl_producer_port *port = handle->data;
-
-    pfl_fair_turn_end(&port->fair_turn, on_released);
-    if (!pfl_list_is_empty(&port->resumed))
-        (void)uv_idle_start(&port->resumes, on_resume);
-    else
-        (void)uv_idle_stop(&port->resumes);
-}
-
-/* Those whose turn has no time left are in the queue again until the end of a turn. */
-static void on_resume(uv_idle_t *handle)
-{
-    struct pfl_producer_port *port = handle->data;
-
-    while (!pfl_list_is_empty(&port->resumed)) {
-        struct pfl_producer_conn *conn =
-            PFL_CONTAINER_OF(port->resumed.next, struct pfl_producer_conn, resumed);
-
-        pfl_list_remove(&conn->resumed);
-        if (!pfl_fair_turn_may(&port->fair_turn, conn->peer.who, &conn->turn))
-            continue;
-        port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
-        on_data(conn, (struct pfl_span){0});
-    }
 }
 
 static void on_writable(void *user)
@@ -275,15 +259,12 @@ static void free_conn(struct pfl_producer_conn *conn)
     pfl_mem_free(conn);
 }
 
-static void on_closed(void *user, int err)
+/* Its end, which may cost: instances, data sources, memory. */
+static void leave(struct pfl_producer_conn *conn)
 {
-    struct pfl_producer_conn *conn = user;
     struct pfl_producer_port *port = conn->port;
     bool is_accepted = conn->is_accepted;
 
-    (void)err;
-    conn->is_closing = true;
-    conn->has_commands = false;
     pfl_fair_turn_leave(&conn->turn);
     pfl_list_remove(&conn->resumed);
     if (conn->producer != NULL) {
@@ -302,6 +283,102 @@ static void on_closed(void *user, int err)
     if (is_accepted)
         pfl_listener_release(port->listener);
     check_closed(port);
+}
+
+static void on_resume(uv_idle_t *handle);
+
+/* As long as its user's part has time; the other ends wait. */
+static void on_closed(void *user, int err)
+{
+    struct pfl_producer_conn *conn = user;
+    struct pfl_producer_port *port = conn->port;
+    uint64_t who = conn->peer.who;
+    uint64_t begin_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+
+    (void)err;
+    conn->is_closing = true;
+    conn->is_closed = true;
+    conn->has_commands = false;
+    pfl_fair_turn_leave(&conn->turn);
+    pfl_list_remove(&conn->resumed);
+    if (port->is_closing) {
+        leave(conn);
+    } else if (pfl_fair_turn_has_time(&port->fair_turn, who)) {
+        leave(conn);
+        pfl_fair_turn_charge(&port->fair_turn, who,
+                             pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - begin_ns);
+    } else {
+        pfl_fair_turn_wait(&port->fair_turn, who, &conn->turn);
+        (void)uv_idle_start(&port->resumes, on_resume); /* the loop does not block */
+    }
+}
+
+static void on_released(struct pfl_fair_turn_conn *turn)
+{
+    struct pfl_producer_conn *conn = PFL_CONTAINER_OF(turn, struct pfl_producer_conn, turn);
+
+    if (hold(conn))
+        return;
+    if (conn->is_closed || pfl_rpc_host_has_frames(&conn->rpc))
+        pfl_list_append(&conn->port->resumed, &conn->resumed);
+    else
+        pfl_stream_read_start(conn->stream);
+}
+
+/* Some of them, in the order in which they came; the others at the next turns. */
+static void on_held_end(uv_timer_t *timer)
+{
+    struct pfl_producer_port *port = timer->data;
+    const struct pfl_list *last = port->held.prev; /* those that are held again come behind it */
+    unsigned left = HELD_A_TURN;
+    bool is_last = pfl_list_is_empty(&port->held);
+
+    while (!is_last && left-- != 0) {
+        struct pfl_producer_conn *conn =
+            PFL_CONTAINER_OF(port->held.next, struct pfl_producer_conn, resumed);
+
+        is_last = &conn->resumed == last;
+        pfl_list_remove(&conn->resumed);
+        on_released(&conn->turn);
+    }
+    if (!pfl_list_is_empty(&port->resumed))
+        (void)uv_idle_start(&port->resumes, on_resume);
+    if (!is_last)
+        (void)uv_timer_start(timer, on_held_end, 1, 0);
+}
+
+static void on_turn_end(uv_check_t *handle)
+{
+    struct pfl_producer_port *port = handle->data;
+
+    pfl_fair_turn_end(&port->fair_turn, on_released);
+    if (!pfl_list_is_empty(&port->resumed))
+        (void)uv_idle_start(&port->resumes, on_resume);
+    else
+        (void)uv_idle_stop(&port->resumes);
+}
+
+/* Those whose turn has no time left are in the queue again until the end of a turn. */
+static void on_resume(uv_idle_t *handle)
+{
+    struct pfl_producer_port *port = handle->data;
+
+    while (!pfl_list_is_empty(&port->resumed)) {
+        struct pfl_producer_conn *conn =
+            PFL_CONTAINER_OF(port->resumed.next, struct pfl_producer_conn, resumed);
+        uint64_t who = conn->peer.who;
+
+        pfl_list_remove(&conn->resumed);
+        if (!pfl_fair_turn_may(&port->fair_turn, who, &conn->turn))
+            continue;
+        port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+        if (conn->is_closed) {
+            leave(conn);
+            count_time(port, who);
+        } else {
+            on_data(conn, (struct pfl_span){0});
+        }
+    }
 }
 
 static const struct pfl_stream_ops stream_ops = {.on_input = on_input,
@@ -469,6 +546,7 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
     port->services[1] = pfl_relay_service;
     pfl_list_init(&port->conns);
     pfl_list_init(&port->resumed);
+    pfl_list_init(&port->held);
     rc = conf->family == PFL_SOCKET_VSOCK && conf->inherited_fd == 0
              ? pfl_network_listen_vsock(conf->address, &listener.inherited_fd)
              : 0;
@@ -486,7 +564,9 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
     uv_unref((uv_handle_t *)&port->turn_ends);
     (void)uv_idle_init(conf->loop, &port->resumes); /* cannot fail */
     port->resumes.data = port;
-    port->handles_open = 3;
+    (void)uv_timer_init(conf->loop, &port->held_ends); /* likewise */
+    port->held_ends.data = port;
+    port->handles_open = 4;
     if (conf->family != PFL_SOCKET_UNIX)
         pfl_log_info("listening-on-network", "address=%s port=%u relays=%s",
                      pfl_log_quote_str(conf->address), pfl_listener_get_port(port->listener),
@@ -503,17 +583,23 @@ uint16_t pfl_producer_port_get_tcp_port(const struct pfl_producer_port *self)
 void pfl_producer_port_close(struct pfl_producer_port *self)
 {
     struct pfl_list *it;
+    struct pfl_list *tmp;
 
     if (self->is_closing)
         return;
     self->is_closing = true;
-    PFL_LIST_EACH (it, &self->conns) {
+    PFL_LIST_EACH_SAFE (it, tmp, &self->conns) {
         struct pfl_producer_conn *conn = PFL_CONTAINER_OF(it, struct pfl_producer_conn, node);
 
+        if (conn->is_closed) {
+            leave(conn);
+            continue;
+        }
         conn->is_closing = true;
         pfl_stream_close(conn->stream);
     }
     uv_close((uv_handle_t *)&self->resumes, on_handle_closed);
+    uv_close((uv_handle_t *)&self->held_ends, on_handle_closed);
     uv_close((uv_handle_t *)&self->turn_ends, on_handle_closed);
     pfl_listener_close(self->listener);
 }

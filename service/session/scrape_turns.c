@@ -18,10 +18,14 @@
 #include "base/log.h"
 #include "service/buffer/smb_scrape.h"
 
+#define STEP_NS      500000u   /* of a turn: a page may have to be brought back */
+#define LAST_STEP_NS 100000000 /* when the service stops */
+
 struct scope {
-    const struct pfl_service *service;
+    struct pfl_service *service;
     const struct pfl_session *session; /* NULL: of all */
     struct pfl_producer *producer;
+    uint64_t begin_ns;
 };
 
 static struct pfl_trace_buffer *get_writer_buffer(void *user, uint16_t writer_id)
@@ -47,8 +51,29 @@ static bool may_have_chunks(const struct pfl_session *session, const struct pfl_
     return false;
 }
 
+static bool may_continue(void *user)
+{
+    const struct scope *scope = user;
+
+    return pfl_service_now_ns(scope->service) - scope->begin_ns <
+           (scope->service->is_stopping ? LAST_STEP_NS : STEP_NS);
+}
+
+/* Memory of its user could not be read a moment ago. */
+static bool is_left_out(const struct scope *scope)
+{
+    const struct pfl_producer *producer = scope->producer;
+
+    if (!producer->smb.has_faulted &&
+        pfl_service_get_fault_wait_ms(scope->service, producer->who) == 0)
+        return false;
+    pfl_log_warn("scrape-cut", "producer=%s uid=%u reason=\"memory of this user cannot be read\"",
+                 pfl_log_quote_str(producer->name), producer->uid);
+    return true;
+}
+
 /* Scrapes a part of its memory, for one session or all. True: it is finished. */
-static bool scrape_some(const struct scope *scope, uint32_t *page, uint64_t *credit)
+static bool scrape_some(struct scope *scope, uint32_t *page, uint64_t *credit)
 {
     struct pfl_producer *producer = scope->producer;
     const struct pfl_smb_scrape_conf conf = {
@@ -61,23 +86,27 @@ static bool scrape_some(const struct scope *scope, uint32_t *page, uint64_t *cre
                      .credit = &producer->credit},
         .map = &producer->smb,
         .get_writer_buffer = get_writer_buffer,
-        .user = (void *)(uintptr_t)scope,
+        .may_continue = may_continue,
+        .user = scope,
         .page = *page,
         .credit = *credit,
     };
     struct pfl_smb_scrape_result result;
 
     if (!producer->wants_scraping || producer->writers_len == 0 ||
-        !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(scope->session, producer))
+        !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(scope->session, producer) ||
+        is_left_out(scope))
         return true;
+    scope->begin_ns = pfl_service_now_ns(scope->service);
     result = pfl_smb_scrape(&conf);
+    pfl_service_check_memory(scope->service, producer, scope->begin_ns);
     *credit -= result.units < *credit ? result.units : *credit;
     *page = result.next_page;
     return result.next_page == producer->smb.smb.pages;
 }
 
 /* Scrapes all of it now, within the limit: there are no turns. False: a part was left out. */
-static bool scrape_at_once(struct pfl_service *service, const struct scope *scope, uint32_t page)
+static bool scrape_at_once(struct pfl_service *service, struct scope *scope, uint32_t page)
 {
     const struct pfl_producer *producer = scope->producer;
     uint64_t who = scope->session != NULL ? scope->session->who : producer->who;
@@ -101,8 +130,10 @@ static bool run_session(struct pfl_service *service, struct pfl_session *session
     struct pfl_scrape_pass *pass = &session->scrape;
 
     for (; pass->at != &service->permitted; pass->at = pass->at->next, pass->page = 0) {
-        const struct scope scope = {service, session,
-                                    PFL_CONTAINER_OF(pass->at, struct pfl_producer, permitted)};
+        struct scope scope = {.service = service,
+                              .session = session,
+                              .producer =
+                                  PFL_CONTAINER_OF(pass->at, struct pfl_producer, permitted)};
 
         if (scope.producer->permitted_serial > pass->last)
             break;
@@ -122,7 +153,7 @@ static bool run_session(struct pfl_service *service, struct pfl_session *session
 
 static bool run_producer(struct pfl_service *service, struct pfl_producer *producer)
 {
-    const struct scope scope = {service, NULL, producer};
+    struct scope scope = {.service = service, .producer = producer};
 
     if (!service->is_stopping)
         return scrape_some(&scope, &producer->scraped_page, &service->scrape_units_left);

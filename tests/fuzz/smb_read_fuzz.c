@@ -38,7 +38,7 @@ static void on_new_source(void *user, struct pfl_trace_buffer_source *source)
     source->packet_sequence_id = 2;
 }
 
-static void commit_all(const struct pfl_smb_map *map, struct pfl_trace_buffer *buffer)
+static void commit_all(struct pfl_smb_map *map, struct pfl_trace_buffer *buffer)
 {
     struct pfl_commit_counters counters = {0};
     struct pfl_commit_conf conf = {
@@ -205,7 +205,7 @@ static struct digest read_all(struct pfl_trace_buffer *buffer, bool accepts_runs
     return d;
 }
 
-static struct digest fill_and_read(const struct pfl_smb_map *map, bool accepts_runs)
+static struct digest fill_and_read(struct pfl_smb_map *map, bool accepts_runs)
 {
     struct pfl_trace_buffer_conf conf = {.size_bytes = 16384};
     struct pfl_smb_scrape_result result;

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared memory: what it costs the service, and what kills it."""
+"""Shared memory: what it costs the service, what holds it up, and what kills it."""
 import ctypes
 import fcntl
 import mmap
 import os
 import struct
+import threading
 import time
 
-from world import Client, Consumer, Failed, Producer, World, field, fields
+from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 
-ATTACKS = ["untouched_pages", "huge_pages"]
+ATTACKS = ["untouched_pages", "huge_pages", "ends", "holes"]
 PAGE, SMB, HUGE = 4096, 32 << 20, 2 << 20
 POOL = 4  # huge pages that the attack has to do with
 SEALS = 0x0001 | 0x0002 | 0x0004
@@ -155,3 +156,98 @@ def huge_pages(build):
                 raise Failed("ordinary memory was %s, memory of huge pages %s" % (said[True], said[False]))
     finally:
         has_pool(before)
+
+
+def make_full(libc):
+    """A sealed memfd of the largest size, of complete chunks."""
+    page = struct.pack("<II", 1 << 28 | 3, 0) + struct.pack("<IHH", 0, 1, 1)
+    many = page.ljust(PAGE, b"\0") * 256
+    fd = libc.memfd_create(b"smb", 0x0002)
+    for _ in range(SMB // len(many)):
+        os.write(fd, many)
+    fcntl.fcntl(fd, 1033, SEALS)
+    return fd
+
+
+def end_at_once(ready, path, count):
+    """Only the service still has the memory then: it is freed where the service closes it."""
+    producers = []
+    for _ in range(count):
+        fd = make_full(ctypes.CDLL(None))
+        producers.append(Offering(path, "lazy", fd, SMB))
+        os.close(fd)
+        if not producers[-1].is_taken:
+            raise ValueError("the memory is refused")
+    for producer in producers:
+        producer.sock.close()
+    ready()
+
+
+def ends(build):
+    """the end of 64 producers of 32 MiB that only the service still has delays nobody"""
+    with World(build) as world:
+        victim = world.victim()
+        said = world.attack("stranger", end_at_once, world.producer, 64).wait_ready()
+        if said != "ready":
+            raise Failed(said)
+        time.sleep(1)
+        worst = victim.worst_s()
+        if worst > 0.15 * get_slowness() or not world.is_alive():
+            raise Failed("the victim waited %.3f s" % worst)
+        return "the victim waited %.3f s at most" % worst
+
+
+def make_holes(fd):
+    libc = ctypes.CDLL(None)
+    while True:
+        libc.fallocate(fd, 0, ctypes.c_long(0), ctypes.c_long(SMB))
+        libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(SMB))  # KEEP_SIZE, PUNCH_HOLE
+
+
+def serve(producers):
+    """Acknowledges flushes, without which nothing is read."""
+    while True:
+        for producer in producers:
+            if producer.has_input(0.01):
+                producer.dispatch()
+
+
+def be_holey(ready, path, count):
+    """Who reads a page where a hole is being made waits for the end of that."""
+    producers = []
+    for _ in range(count):
+        fd = make_full(ctypes.CDLL(None))
+        producer = Offering(path, "lazy", fd, SMB)
+        if not producer.wait_for("start "):
+            raise TimeoutError("not started")
+        producer.call("RegisterTraceWriter", field(1, 1) + field(2, producer.buffer))
+        for page in range(0, SMB // PAGE, 1024):  # of no chunk: the service looks whether there is a page
+            producer.call("CommitData", b"".join(
+                field(1, field(1, p) + field(2, 9) + field(3, producer.buffer)) for p in range(page, page + 1024)))
+        if os.fork() == 0:
+            make_holes(fd)
+        producers.append(producer)
+    threading.Thread(target=serve, args=(producers,), daemon=True).start()
+    ready()
+
+
+def holes(build):
+    """holes that producers make all the time in memory that a flush reads delay nobody"""
+    with World(build) as world:
+        consumer = Consumer(world.consumer)
+        why = consumer.enable(config("lazy"))
+        if why:
+            raise Failed(why)
+        victim = world.victim()
+        counts = []
+        for is_attacked in (False, True):
+            if is_attacked:
+                said = world.attack("stranger", be_holey, world.producer, 2).wait_ready()
+                if said != "ready":
+                    raise Failed(said)
+            before = victim.answers
+            time.sleep(3)
+            counts.append(victim.answers - before)
+        if counts[1] < counts[0] / 3 or victim.failed or not world.is_alive():
+            raise Failed("the victim had %d answers, %d quiet %s" % (counts[1], counts[0], victim.failed or ""))
+        return "the victim had %d answers, %d quiet" % (counts[1], counts[0])

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "abi/state.h"
@@ -257,6 +258,70 @@ static void page_that_cannot_be_read_becomes_zeros(void **state)
     assert_true(fx.map.has_faulted);
     (void)signal(SIGBUS, SIG_DFL);
     (void)close(empty);
+}
+
+static void holes_in_what_was_written_are_found(void **state)
+{
+    struct pfl_smb_chunk chunk;
+
+    (void)state;
+    for (uint32_t page = 1; page < 4; page++) {
+        write_chunk(page, 0, page, 1);
+        finish_chunk(page, 0);
+        assert_int_equal(pfl_smb_map_take(&fx.map, page, 0, &chunk), 0);
+        assert_int_equal(pfl_smb_map_release(&fx.map, page, 0, chunk.header), 0);
+    }
+    pfl_smb_map_find_holes(&fx.map);
+    assert_false(fx.map.has_faulted); /* pages that were never written are none */
+    assert_int_equal(
+        fallocate(fx.map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 2 * PAGE, PAGE), 0);
+    pfl_smb_map_find_holes(&fx.map);
+    assert_true(fx.map.has_faulted);
+    assert_int_equal(pfl_smb_map_take(&fx.map, 1, 0, &chunk), PFL_ENOENT);
+}
+
+static uint64_t get_cpu_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* As it does while the kernel tries to bring a page back, and cannot. */
+static void spend_cpu_ms(uint64_t ms)
+{
+    uint64_t end_ms = get_cpu_ms() + ms;
+
+    while (get_cpu_ms() < end_ms && !fx.map.has_faulted)
+        ;
+}
+
+static void page_that_takes_cpu_time_without_end_becomes_zeros(void **state)
+{
+    struct pfl_smb_chunk chunk;
+
+    (void)state;
+    pfl_smb_map_guard();
+    for (uint32_t page = 1; page < 4; page++) {
+        write_chunk(page, 0, page, 1);
+        finish_chunk(page, 0);
+    }
+    for (int i = 0; i < 10; i++) { /* others in turn, for as long in sum */
+        pfl_smb_map_begin_touch(&fx.map, 1);
+        spend_cpu_ms(4);
+        pfl_smb_map_end_touch();
+    }
+    spend_cpu_ms(100); /* nothing is touched */
+    assert_false(fx.map.has_faulted);
+
+    assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), 0);
+    spend_cpu_ms(1000);
+    assert_true(fx.map.has_faulted);
+    assert_int_equal(pfl_page_bitmap(page_at(2)), 0);
+    assert_true(pfl_page_bitmap(page_at(1)) != 0 && pfl_page_bitmap(page_at(3)) != 0);
+    assert_int_equal(pfl_smb_map_release(&fx.map, 2, 0, chunk.header), PFL_EAGAIN);
+    assert_int_equal(pfl_smb_map_take(&fx.map, 3, 0, &chunk), PFL_ENOENT);
 }
 
 /* ---- commits ---- */
@@ -602,6 +667,8 @@ int main(void)
         ROW(huge_pages_are_refused),
         ROW(pages_that_nobody_wrote_are_never_touched),
         ROW(page_that_cannot_be_read_becomes_zeros),
+        ROW(holes_in_what_was_written_are_found),
+        ROW(page_that_takes_cpu_time_without_end_becomes_zeros),
         ROW(a_complete_chunk_is_moved_and_freed),
         ROW(the_layout_stays_until_the_last_chunk_is_freed),
         ROW(entries_that_do_not_match_the_memory_are_skipped),

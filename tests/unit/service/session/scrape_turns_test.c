@@ -4,6 +4,7 @@
 #include "service/control/registry.h"
 #include "service/session/scrape_turns.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,6 +39,7 @@ struct client {
 };
 
 static uint64_t now_ns = 1000000000000ull;
+static uint64_t step_ns; /* of each look at it */
 static struct pfl_service service;
 static struct client clients[CONSUMERS];
 static struct pfl_producer *producers[PRODUCERS];
@@ -46,7 +48,7 @@ static uint64_t read_clock(void *user, enum pfl_clock_id id)
 {
     (void)user;
     (void)id;
-    return now_ns;
+    return now_ns += step_ns;
 }
 
 static void read_random(void *user, void *dst, size_t len)
@@ -585,6 +587,72 @@ static void when_the_service_stops_a_user_has_his_share_of_a_bounded_time(void *
     assert_int_equal(service.leaving_len, 0);
 }
 
+static void make_hole(const struct pfl_producer *producer)
+{
+    assert_int_equal(fallocate(producer->smb.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                               PAGES / 2 * PAGE),
+                     0);
+}
+
+/* Memory with holes takes long: none of its user's is read for a while, and that of others is.
+ */
+static void memory_with_holes_that_took_long_keeps_its_user_s_out(void **state)
+{
+    struct pfl_producer *holes = add_producer(0, MEMBER, &clients[0], PAGES);
+
+    (void)state;
+    (void)add_producer(1, MEMBER, &clients[0], 3);
+    (void)add_producer(2, MEMBER + 1, &clients[0], 5);
+    for (uint32_t page = 0; page < PAGES; page++)
+        assert_true(pfl_smb_map_is_written(&holes->smb, page));
+    pfl_service_check_memory(&service, holes, now_ns - PFL_SMB_SLOW_NS);
+    assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER), 0); /* it has none */
+    make_hole(holes);
+    pfl_service_check_memory(&service, holes, now_ns - PFL_SMB_SLOW_NS + 1);
+    assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER), 0); /* it took no time */
+    pfl_service_check_memory(&service, holes, now_ns - PFL_SMB_SLOW_NS);
+    assert_in_range(pfl_service_get_fault_wait_ms(&service, MEMBER), PFL_SERVICE_FAULT_MS - 1,
+                    PFL_SERVICE_FAULT_MS + 1);
+    assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER + 1), 0);
+    flush(&clients[0]);
+    (void)run_turns();
+    assert_int_equal(count_chunks(&clients[0]), 5);
+
+    now_ns += (PFL_SERVICE_FAULT_MS + 1) * UINT64_C(1000000);
+    flush(&clients[0]);
+    (void)run_turns();
+    assert_int_equal(count_chunks(&clients[0]), 5 + 3); /* and never that with the holes */
+}
+
+static void memory_of_root_and_of_the_service_s_user_keeps_no_other_out(void **state)
+{
+    struct pfl_producer *holes = add_producer(0, service.conf.facts->uid, &clients[0], PAGES);
+
+    (void)state;
+    for (uint32_t page = 0; page < PAGES; page++)
+        assert_true(pfl_smb_map_is_written(&holes->smb, page));
+    make_hole(holes);
+    pfl_service_check_memory(&service, holes, now_ns - PFL_SMB_SLOW_NS);
+    assert_true(holes->smb.has_faulted);
+    assert_int_equal(pfl_service_get_fault_wait_ms(&service, service.conf.facts->uid), 0);
+}
+
+/* The clock is looked at after each page: a page may take long. */
+static void a_turn_ends_when_a_page_took_long(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    (void)add_producer(0, MEMBER, &clients[0], PAGES);
+    step_ns = 1000000;
+    flush(&clients[0]);
+    before = count_chunks(&clients[0]);
+    assert_in_range(before, 0, 1);
+    run_turn();
+    assert_int_equal(count_chunks(&clients[0]), before + 1);
+    step_ns = 0;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
@@ -594,6 +662,9 @@ int main(void)
         TEST(a_flush_of_what_holds_millions_of_units_succeeds),
         TEST(users_take_turns),
         cmocka_unit_test_setup_teardown(sessions_of_one_user_take_turns, open_of_one, close_all),
+        TEST(memory_with_holes_that_took_long_keeps_its_user_s_out),
+        TEST(memory_of_root_and_of_the_service_s_user_keeps_no_other_out),
+        TEST(a_turn_ends_when_a_page_took_long),
         TEST(a_pass_does_not_wait_for_who_comes_meanwhile),
         TEST(a_flush_does_not_end_with_the_pass_before_its_own),
         cmocka_unit_test_setup_teardown(a_producer_that_leaves_may_free_a_session, open_of_one,
