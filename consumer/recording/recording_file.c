@@ -56,6 +56,9 @@ static const char *explain_open(int err)
                "another path";
     case ELOOP:
         return "it is a symbolic link that another user may have put there; give another path";
+    case EPERM:
+        return "it is a pipe or file that another user may have put there, or may not be changed; "
+               "give another path";
     case ENOENT:
         return "there is no such folder; make it, or give another path";
     case EROFS:

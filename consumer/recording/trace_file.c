@@ -74,37 +74,45 @@ static void write_next(struct pfl_trace_file *f);
 
 /* ---- where it lies ---- */
 
-bool pfl_trace_file_is_direct(const char *path)
+/* Names of open files: such a file may be regular, but only its owner may rename it. */
+static bool is_open_files_name(const char *path)
 {
     static const char *const standard[] = {"-", "/dev/stdout", "/dev/stderr"};
-    struct stat st;
 
     for (size_t i = 0; i < sizeof(standard) / sizeof(standard[0]); i++)
         if (strcmp(path, standard[i]) == 0)
             return true;
-    /* Names of open files: such a file may be regular, but only its owner may rename it. */
-    if (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0)
-        return true;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0;
 }
 
-static int open_direct(const char *path, bool no_clobber)
+bool pfl_trace_file_is_direct(const char *path)
+{
+    struct stat st;
+
+    return is_open_files_name(path) || (stat(path, &st) == 0 && !S_ISREG(st.st_mode));
+}
+
+static int open_name(const char *path)
 {
     if (strcmp(path, "-") == 0)
         return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    return open(path, O_WRONLY | O_CREAT | (no_clobber ? O_EXCL : O_TRUNC) | O_CLOEXEC, 0644);
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 }
 
-/* The same as the kernel with fs.protected_symlinks, which does not apply to readlink(2): in a
- * folder such as /tmp another user's link may point at any file of ours. */
-static bool may_follow(const char *folder, const struct stat *link)
+/* The same as the kernel with fs.protected_symlinks, which does not apply to readlink(2), and with
+ * fs.protected_fifos and _regular: in a folder such as /tmp another user's link may point at any
+ * file of ours, and what is written into another user's pipe or file, that user has. */
+static bool may_use(const char *folder, const struct stat *there)
 {
     struct stat dir;
 
-    if (link->st_uid == geteuid())
+    if (stat(folder, &dir) != 0)
+        return false;
+    if ((dir.st_mode & S_ISVTX) == 0 || (dir.st_mode & S_IWOTH) == 0)
         return true;
-    return stat(folder, &dir) == 0 && ((dir.st_mode & S_ISVTX) == 0 ||
-                                       (dir.st_mode & S_IWOTH) == 0 || dir.st_uid == link->st_uid);
+    /* A second name of a file of ours may be another user's doing. */
+    return there->st_uid == geteuid() ? !S_ISREG(there->st_mode) || there->st_nlink == 1
+                                      : there->st_uid == dir.st_uid;
 }
 
 static void name_folder(const char *path, char ret_folder[PATH_MAX])
@@ -133,7 +141,7 @@ static bool follow_link(char path[PATH_MAX])
         return false;
     name_folder(path, folder);
     if (fstat(fd, &st) == 0 && S_ISLNK(st.st_mode)) {
-        if (may_follow(folder, &st))
+        if (may_use(folder, &st))
             len = readlinkat(fd, "", target, sizeof(target) - 1);
         if (len > 0)
             n = snprintf(path, PATH_MAX, "%s%s%.*s", target[0] == '/' ? "" : folder,
@@ -154,7 +162,8 @@ static int name_paths(struct pfl_trace_file *f, const char *path)
 
     if (snprintf(real, sizeof(real), "%s", path) >= (int)sizeof(real))
         return ENAMETOOLONG;
-    while (links < LINKS_MAX && follow_link(real))
+    errno = 0;
+    while (links < LINKS_MAX && !is_open_files_name(real) && follow_link(real))
         links++;
     if (links == LINKS_MAX || errno != 0)
         return ELOOP;
@@ -242,26 +251,78 @@ static bool is_beside_impossible(int err)
     return err == EACCES || err == EPERM || err == ENAMETOOLONG;
 }
 
+/* 0 or an errno. */
+static int judge_there(const char *path, const struct stat *there, bool no_clobber)
+{
+    char folder[PATH_MAX];
+
+    name_folder(path, folder);
+    if (S_ISLNK(there->st_mode))
+        return ELOOP;
+    if (S_ISREG(there->st_mode) && no_clobber)
+        return EEXIST;
+    return may_use(folder, there) ? 0 : EPERM;
+}
+
+/* The path itself, behind links: a pipe or a device, or a file that none can be beside. What was
+ * judged is opened, whatever has its name meanwhile. */
+static int open_there(const char *path, bool no_clobber)
+{
+    int path_fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    char name[32];
+    struct stat st;
+    int err;
+    int fd = -1;
+
+    if (path_fd < 0)
+        return errno != ENOENT ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", path_fd);
+    err = fstat(path_fd, &st) != 0 ? errno : judge_there(path, &st, no_clobber);
+    if (err == 0) {
+        fd = open(name, O_WRONLY | (S_ISREG(st.st_mode) ? O_TRUNC : 0) | O_CLOEXEC);
+        err = errno;
+    }
+    (void)close(path_fd);
+    errno = err;
+    return fd;
+}
+
+static bool is_irregular(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* Behind links. */
+static int open_path(struct pfl_trace_file *f)
+{
+    char there[PATH_MAX];
+    int fd = -1;
+
+    (void)snprintf(there, sizeof(there), "%s", f->path);
+    if (!is_open_files_name(there) && !is_irregular(there)) {
+        fd = open_partial(f);
+        if (fd >= 0 || !is_beside_impossible(errno))
+            return fd;
+    }
+    forget_paths(f);
+    return is_open_files_name(there) ? open_name(there) : open_there(there, f->conf.no_clobber);
+}
+
 static int open_file(struct pfl_trace_file *f)
 {
     const char *path = f->conf.path;
     struct stat st;
 
-    if (pfl_trace_file_is_direct(path))
-        return open_direct(path, false);
-    if (f->conf.no_clobber && lstat(path, &st) == 0) {
+    if (is_open_files_name(path))
+        return open_name(path);
+    if (f->conf.no_clobber && lstat(path, &st) == 0 && !pfl_trace_file_is_direct(path)) {
         errno = EEXIST;
         return -1;
     }
     errno = name_paths(f, path);
-    if (errno != 0)
-        return -1;
-    f->fd = open_partial(f);
-    if (f->fd < 0 && is_beside_impossible(errno)) {
-        forget_paths(f);
-        f->fd = open_direct(path, f->conf.no_clobber);
-    }
-    return f->fd;
+    return errno == 0 ? open_path(f) : -1;
 }
 
 int pfl_trace_file_open(const struct pfl_trace_file_conf *conf, struct pfl_trace_file **ret_file)

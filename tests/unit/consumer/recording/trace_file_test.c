@@ -3,6 +3,7 @@
 #include "consumer/recording/trace_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -420,6 +421,87 @@ static void another_users_link_in_a_sticky_folder_is_not_followed(void **state)
     remove_folder(&d);
 }
 
+static void another_users_pipe_in_a_sticky_folder_is_not_written(void **state)
+{
+    struct folder d;
+    char theirs[80];
+
+    (void)state;
+    make_folder(&d);
+    snprintf(theirs, sizeof(theirs), "%s/theirs", d.dir);
+    for (int is_link = 0; is_link < 2; is_link++) { /* the pipe itself, and a link to it */
+        const char *pipe_path = is_link ? theirs : d.path;
+        int fd;
+
+        assert_int_equal(mkfifo(pipe_path, 0666), 0);
+        assert_int_equal(lchown(pipe_path, ANOTHER_USER, ANOTHER_USER), 0);
+        fd = open(pipe_path, O_RDONLY | O_NONBLOCK);
+        assert_true(fd >= 0);
+        if (is_link) {
+            assert_int_equal(symlink(theirs, d.path), 0);
+            assert_int_equal(lchown(d.path, ANOTHER_USER, ANOTHER_USER), 0);
+        }
+        assert_int_equal(open_file(&d.w, d.path, 0), PFL_EIO);
+        assert_int_equal(errno, is_link ? ELOOP : EPERM);
+        close(fd);
+        unlink(d.path);
+        unlink(pipe_path);
+    }
+    remove_folder(&d);
+}
+
+/* Ours is, through a link of ours, too. */
+static void own_pipe_in_a_sticky_folder_is_written(void **state)
+{
+    struct folder d;
+    char ours[80];
+    uint8_t byte;
+    int fd;
+
+    (void)state;
+    make_folder(&d);
+    snprintf(ours, sizeof(ours), "%s/pipe", d.dir);
+    assert_int_equal(mkfifo(ours, 0600), 0);
+    assert_int_equal(symlink("pipe", d.path), 0);
+    fd = open(ours, O_RDONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    assert_int_equal(open_file(&d.w, d.path, 0), 0);
+    assert_true(put(&d.w, 100, 'a') != 0);
+    close_file(&d.w);
+    assert_int_equal(d.w.closed_err, 0);
+    assert_int_equal(read(fd, &byte, 1), 1);
+    close(fd);
+    unlink(ours);
+    remove_folder(&d);
+}
+
+/* No FILE.partial fits beside it. */
+static void with_a_long_name_another_users_file_is_not_written_either(void **state)
+{
+    struct folder d;
+    char path[320];
+
+    (void)state;
+    make_folder(&d);
+    snprintf(path, sizeof(path), "%s/%0250d", d.dir, 1);
+    write_old(path);
+    assert_int_equal(chown(path, ANOTHER_USER, ANOTHER_USER), 0);
+    assert_int_equal(open_file(&d.w, path, 0), PFL_EIO);
+    assert_int_equal(errno, EPERM);
+    /* Nor one of ours to which another user gave this name. */
+    unlink(path);
+    assert_int_equal(link(d.other, path), 0);
+    assert_int_equal(open_file(&d.w, path, 0), PFL_EIO);
+    assert_int_equal(size_of(d.other), 3);
+    unlink(path);
+    assert_int_equal(open_file(&d.w, path, 0), 0);
+    assert_true(put(&d.w, 100, 'a') != 0);
+    close_file(&d.w);
+    assert_int_equal(check_file(path, d.w.written), 1);
+    unlink(path);
+    remove_folder(&d);
+}
+
 static void links_in_a_circle_are_refused(void **state)
 {
     struct folder d;
@@ -612,6 +694,9 @@ int main(void)
         cmocka_unit_test(file_that_was_removed_meanwhile_is_no_success),
         cmocka_unit_test(partial_file_without_a_packet_is_not_left),
         cmocka_unit_test(another_users_link_in_a_sticky_folder_is_not_followed),
+        cmocka_unit_test(another_users_pipe_in_a_sticky_folder_is_not_written),
+        cmocka_unit_test(own_pipe_in_a_sticky_folder_is_written),
+        cmocka_unit_test(with_a_long_name_another_users_file_is_not_written_either),
         cmocka_unit_test(links_in_a_circle_are_refused),
         cmocka_unit_test(another_users_partial_file_is_not_written),
         cmocka_unit_test(partial_file_with_a_second_name_is_not_cut),
