@@ -3,8 +3,8 @@
  * A listening socket on the loop: see listener.h.
  *
  * Happy path: each wake-up accepts at most ACCEPT_BUDGET connections and passes them to on_accept.
- * Besides it closes at most REFUSE_BUDGET that may_accept refuses, so that the kernel's queue is
- * emptied faster than a flood fills it.
+ * Besides it closes those that may_accept refuses, for REFUSE_BUDGET_NS, so that the kernel's queue
+ * is emptied, and a flood holds nobody else up.
  * At max_connections it stops polling until one is released. When few descriptors or no memory are
  * left it stops too, until a release or RETRY_MS, so that it never spins.
  * Ownership: owns the listening descriptor (listener_socket.c makes it) and the socket file; an
@@ -27,10 +27,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define ACCEPT_BUDGET 8u  /* some 0.1 ms of a turn of the loop */
-#define REFUSE_BUDGET 64u /* some 0.2 ms */
-#define RETRY_MS      500u
-#define SPARE_FDS     512u /* or a quarter of what may be open */
+#define ACCEPT_BUDGET    8u      /* some 0.1 ms of a turn of the loop */
+#define REFUSE_BUDGET_NS 100000u /* at least one */
+#define RETRY_MS         500u
+#define SPARE_FDS        512u /* or a quarter of what may be open */
 
 struct pfl_listener {
     uv_poll_t poll;
@@ -119,14 +119,16 @@ unsigned pfl_listener_get_fds_max(void)
 /* In a wake-up. */
 struct counts {
     unsigned accepted;
-    unsigned refused;
+    uint64_t refusing_ns;
 };
 
 static void pass_on(struct pfl_listener *l, int fd, struct counts *counts)
 {
+    uint64_t begin_ns = l->may_accept != NULL ? uv_hrtime() : 0;
+
     l->is_exhaustion_logged = false;
     if (l->may_accept != NULL && !l->may_accept(l->user, &fd)) {
-        counts->refused++;
+        counts->refusing_ns += uv_hrtime() - begin_ns;
         return;
     }
     counts->accepted++;
@@ -175,7 +177,8 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         pause_exhausted(l, EMFILE);
         return;
     }
-    while (counts.accepted < ACCEPT_BUDGET && counts.refused < REFUSE_BUDGET && !l->is_closing) {
+    while (counts.accepted < ACCEPT_BUDGET && counts.refusing_ns < REFUSE_BUDGET_NS &&
+           !l->is_closing) {
         if (l->live >= l->max_connections) {
             pause_full(l);
             return;

@@ -240,8 +240,11 @@ static bool check(struct pfl_span request, struct outline *ret_outline)
 static bool may_continue(const struct pfl_commit_data_visitor *visitor,
                          struct pfl_commit_data_position *at)
 {
-    return visitor->may_continue == NULL || ++at->entries % ENTRIES_A_LOOK != 0 ||
-           visitor->may_continue(visitor->user);
+    bool is_due = ++at->entries % ENTRIES_A_LOOK == 0;
+
+    if (visitor->was_long != NULL)
+        is_due = visitor->was_long(visitor->user) || is_due;
+    return !is_due || visitor->may_continue == NULL || visitor->may_continue(visitor->user);
 }
 
 /* Moves that were kept. False: not all of them. */

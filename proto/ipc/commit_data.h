@@ -42,6 +42,8 @@ struct pfl_commit_data_visitor {
     void (*on_move_ahead)(void *user, const struct pfl_commit_data_move *move);
     /* Called from time to time. False: the rest is for a later call. NULL: always true. */
     bool (*may_continue)(void *user);
+    /* Did the last entry take long? Then `may_continue` is asked at once. NULL: never. */
+    bool (*was_long)(void *user);
     void *user;
 };
 

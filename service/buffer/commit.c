@@ -15,6 +15,8 @@
 
 #include "abi/ids.h"
 
+#define LONG_SEARCH 2048u /* records: some 0.05 ms */
+
 static void commit_chunk(const struct pfl_commit_conf *conf, uint16_t buffer_id,
                          const struct pfl_smb_chunk *chunk)
 {
@@ -142,6 +144,17 @@ static bool may_continue(void *user)
     return conf->may_continue == NULL || conf->may_continue(conf->user);
 }
 
+static bool was_long(void *user)
+{
+    const struct pfl_commit_conf *conf = user;
+    struct pfl_trace_buffer_credit *credit = conf->identity.credit;
+
+    if (credit == NULL || credit->searched < LONG_SEARCH)
+        return false;
+    credit->searched = 0;
+    return true;
+}
+
 int pfl_commit_apply(const struct pfl_commit_conf *conf, struct pfl_span args,
                      struct pfl_commit_data_position *at, uint64_t *ret_flush_request_id)
 {
@@ -150,6 +163,7 @@ int pfl_commit_apply(const struct pfl_commit_conf *conf, struct pfl_span args,
         .on_patches = on_patches,
         .on_move_ahead = on_move_ahead,
         .may_continue = may_continue,
+        .was_long = was_long,
         .user = (void *)(uintptr_t)conf,
     };
 

@@ -117,7 +117,10 @@ static void find_chunk(const struct pfl_trace_buffer *self, const struct pfl_seq
 
     ret_spot->steps = SEARCH_FREE + (left < SEARCH_ONCE_MAX ? left : SEARCH_ONCE_MAX);
     pfl_sequence_find(seq, &self->ring, chunk_id, ret_spot);
-    if (credit != NULL && ret_spot->steps > SEARCH_FREE)
+    if (credit == NULL)
+        return;
+    credit->searched += ret_spot->steps;
+    if (ret_spot->steps > SEARCH_FREE)
         credit->spent += ret_spot->steps - SEARCH_FREE;
 }
 

@@ -64,8 +64,9 @@ struct pfl_trace_buffer_stats {
  * it, up to a maximum. Starts with zeros.
  */
 struct pfl_trace_buffer_credit {
-    uint32_t spent; /* records that were passed for chunks and patches that came late */
-    uint32_t looks; /* records that may be looked at for packets that are overwritten */
+    uint32_t spent;    /* records that were passed for chunks and patches that came late */
+    uint32_t searched; /* of these, and free ones, since was_long of commit.c said so */
+    uint32_t looks;    /* records that may be looked at for packets that are overwritten */
 };
 
 /* One SMB chunk as it is committed or scraped. */

@@ -304,9 +304,34 @@ static void refused_connections_take_no_turns_of_others(void **state)
     assert_int_equal(pfl_listener_open(&conf, &listener), 0);
     for (int i = 0; i < 41; i++)
         connect_unix(path);
-    (void)uv_run(&loop, UV_RUN_NOWAIT); /* one turn */
+    endpoint_run_until(&loop, &accepts, 1);
     assert_int_equal(refused, 40);
     assert_int_equal(accepts, 1);
+}
+
+static bool refuse_slowly(void *user, int *fd)
+{
+    uint64_t end_ns = uv_hrtime() + 60000;
+
+    while (uv_hrtime() < end_ns)
+        ;
+    return refuse_the_first_forty(user, fd);
+}
+
+static void refusing_takes_a_part_of_a_turn_and_no_more(void **state)
+{
+    struct pfl_listener_conf conf = conf_of(path, false, 1);
+
+    (void)state;
+    refused = 0;
+    conf.may_accept = refuse_slowly;
+    assert_int_equal(pfl_listener_open(&conf, &listener), 0);
+    for (int i = 0; i < 40; i++)
+        connect_unix(path);
+    (void)uv_run(&loop, UV_RUN_NOWAIT); /* one turn: 0.1 ms */
+    assert_in_range(refused, 1, 2);
+    while (refused != 40)
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
 }
 
 static void past_the_backlog_nobody_waits(void **state)
@@ -433,6 +458,7 @@ int main(void)
         T(close_removes_the_file_unless_it_was_replaced),
         T(full_listener_waits_for_a_release),
         T(refused_connections_take_no_turns_of_others),
+        T(refusing_takes_a_part_of_a_turn_and_no_more),
         T(past_the_backlog_nobody_waits),
         T(release_is_legal_after_close),
         T(close_inside_accept_is_legal),

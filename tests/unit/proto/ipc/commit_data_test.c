@@ -291,11 +291,38 @@ static void a_request_continues_where_it_stopped(void **state)
     }
 }
 
+static bool always(void *user)
+{
+    (void)user;
+    return true;
+}
+
+static void the_clock_is_looked_at_after_an_entry_that_took_long(void **state)
+{
+    const struct pfl_commit_data_visitor visitor = {.on_move = count_move,
+                                                    .on_patches = count_patches,
+                                                    .may_continue = stop_now,
+                                                    .was_long = always,
+                                                    .user = &(struct counts){0}};
+    const struct counts *c = visitor.user;
+    struct pfl_commit_data_position at = {0};
+    struct pfl_span request = make_request(130, 70);
+    unsigned stops = 0;
+    uint64_t flush = 0;
+
+    (void)state;
+    while (pfl_commit_data_continue(request, &visitor, &at, &flush) == PFL_EAGAIN)
+        assert_int_equal(c->moves + c->lists, ++stops);
+    assert_int_equal(stops, 200);
+    assert_int_equal(flush, 77);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_come_first_then_patches_then_the_flush_id),
         cmocka_unit_test(empty_request_is_a_fence),
+        cmocka_unit_test(the_clock_is_looked_at_after_an_entry_that_took_long),
         cmocka_unit_test(request_cut_anywhere_does_its_whole_fields_or_nothing),
         cmocka_unit_test(malformed_entry_stops_the_whole_request),
         cmocka_unit_test(unknown_fields_and_other_wire_types_are_skipped),

@@ -428,6 +428,47 @@ static void moves_come_before_patches_of_the_same_request(void **state)
     assert_memory_equal(packet.data, "PQRSaaaaa", 9);
 }
 
+static bool stop_now(void *user)
+{
+    (void)user;
+    return false;
+}
+
+/* A search costs as much as many entries. */
+static void a_patch_that_is_searched_far_is_the_last_of_its_turn(void **state)
+{
+    struct pfl_trace_buffer_credit credit = {0};
+    const struct pfl_commit_conf conf = {
+        .identity = {.producer_id = 1, .credit = &credit},
+        .map = &fx.map,
+        .get_allowed_buffer = get_allowed,
+        .get_buffer = get_buffer,
+        .may_continue = stop_now,
+        .counters = &fx.counters,
+    };
+    struct pfl_commit_data_position at = {0};
+    struct pfl_span request;
+    struct kit_chunk c;
+    uint64_t flush_id;
+
+    (void)state;
+    for (uint32_t i = 0; i < 5000; i++) {
+        kit_chunk_begin(&c, 1, WRITER, i);
+        kit_chunk_add(&c, 'a', 9);
+        c.chunk.credit = &credit;
+        pfl_trace_buffer_commit(fx.buffer, &c.chunk);
+    }
+    request_patch(ALLOWED, WRITER, 4999, 4);
+    request_patch(ALLOWED, WRITER, 1, 4);
+    request_patch(ALLOWED, WRITER, 2, 4);
+    request = pfl_span_of(fx.request, sizeof(fx.request) - fx.w.left);
+    for (uint64_t patched = 2; patched <= 3; patched++) {
+        assert_int_equal(pfl_commit_apply(&conf, request, &at, &flush_id), PFL_EAGAIN);
+        assert_int_equal(kit_stats(fx.buffer).patches_succeeded, patched);
+    }
+    assert_int_equal(pfl_commit_apply(&conf, request, &at, &flush_id), 0);
+}
+
 static void patches_that_cannot_be_are_counted(void **state)
 {
     uint64_t flush_id;
@@ -675,6 +716,7 @@ int main(void)
         ROW(a_chunk_for_a_forbidden_buffer_is_discarded_and_freed),
         ROW(a_buffer_id_has_sixteen_bits),
         ROW(moves_come_before_patches_of_the_same_request),
+        ROW(a_patch_that_is_searched_far_is_the_last_of_its_turn),
         ROW(patches_that_cannot_be_are_counted),
         ROW(without_shared_memory_a_request_is_refused_whole),
         ROW(a_request_that_is_no_message_does_nothing),
