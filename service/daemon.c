@@ -41,6 +41,7 @@
 #include "service/port/disk_port.h"
 #include "service/port/guardrails_port.h"
 #include "service/port/host_facts.h"
+#include "service/port/memory_limit.h"
 #include "service/port/producer_port.h"
 #include "service/port/sandbox.h"
 #include "service/session/scrape_turns.h"
@@ -385,6 +386,7 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     pfl_smb_map_guard();
     pfl_host_facts_read(&d.facts);
     service.buffer_bytes_max = d.facts.ram_bytes;
+    service.memory_max = pfl_memory_limit_read("/proc/self/cgroup", "/sys/fs/cgroup");
     rc = open_loop(&d);
     if (rc != 0)
         return rc;

@@ -74,6 +74,9 @@ static void open_shares(struct pfl_service *self)
     self->shares.fds.max = conf->fds_max != 0 ? conf->fds_max : UINT32_MAX;
     self->shares.sources.max = PFL_SERVICE_MAX_SOURCES;
     self->shares.smb_bytes.max = PFL_SERVICE_MAX_SMB_BYTES;
+    if (conf->memory_max != 0 &&
+        conf->memory_max / PFL_SERVICE_SMB_PART < PFL_SERVICE_MAX_SMB_BYTES)
+        self->shares.smb_bytes.max = conf->memory_max / PFL_SERVICE_SMB_PART;
     self->shares.peer_bytes.max = PFL_SERVICE_MAX_PEER_BYTES;
     self->shares.buffer_ids.max = PFL_SERVICE_MAX_BUFFERS;
     self->shares.writer_bytes.max = PFL_SERVICE_MAX_WRITER_BYTES;

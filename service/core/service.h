@@ -73,11 +73,15 @@ struct pfl_service_conf {
                              and root's */
     uint64_t buffer_bytes_max; /* of all sessions; 0: no limit */
     uint64_t fds_max;          /* for connections; 0: no limit */
+    uint64_t memory_max;       /* that the service may have at all; 0: no limit */
 };
 
 /* Bytes of all clones' buffers that a turn of the loop copies (clone.h). */
 #define PFL_CLONE_TURN_BYTES (64u << 10)
+/* pfl_service_check_memory */
 #define PFL_SERVICE_FAULT_MS 10000u
+/* One of so many of memory_max is the most that is shared with producers. */
+#define PFL_SERVICE_SMB_PART 4u
 
 /* Units of service/buffer/smb_scrape.h in a turn of the loop (scrape_turns.h): 0.03 ms. */
 #define PFL_SCRAPE_TURN_UNITS 50u

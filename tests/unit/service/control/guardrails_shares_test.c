@@ -608,6 +608,24 @@ static void a_long_packet_counts_while_it_is_read(void **state)
     assert_int_equal(pfl_guardrails_get_limit(&service), before);
 }
 
+/* A hole in it is filled on the service's account when that reads it. */
+static void shared_memory_leaves_most_of_what_the_service_may_have(void **state)
+{
+    struct pfl_service_conf conf = service.conf;
+    struct pfl_service small;
+
+    (void)state;
+    assert_int_equal(service.shares.smb_bytes.max, PFL_SERVICE_MAX_SMB_BYTES);
+    conf.memory_max = (uint64_t)1 << 30;
+    assert_int_equal(pfl_service_init(&small, &conf), 0);
+    assert_int_equal(small.shares.smb_bytes.max, (uint64_t)256 << 20);
+    pfl_service_fini(&small);
+    conf.memory_max = (uint64_t)1 << 40;
+    assert_int_equal(pfl_service_init(&small, &conf), 0);
+    assert_int_equal(small.shares.smb_bytes.max, PFL_SERVICE_MAX_SMB_BYTES);
+    pfl_service_fini(&small);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -630,6 +648,7 @@ int main(void)
         TEST(a_config_past_its_users_share_of_memory_is_refused),
         TEST(memory_that_is_released_in_turns_counts_until_it_is),
         TEST(a_long_packet_counts_while_it_is_read),
+        TEST(shared_memory_leaves_most_of_what_the_service_may_have),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
