@@ -21,6 +21,7 @@
 #include <mbedtls/x509_crl.h>
 #include <mbedtls/x509_csr.h>
 
+#include "base/io/tls_chain.h"
 #include "base/io/tls_conf.h"
 #include "base/io/tls_lib.h"
 #include "base/mem.h"
@@ -177,6 +178,8 @@ static const char *judge_chain(mbedtls_x509_crt *chain, const uint8_t *sha256, c
     mbedtls_x509_crt anchor;
     mbedtls_x509_crl crl;
     const mbedtls_x509_crt *found = chain;
+    mbedtls_x509_crt *top;
+    mbedtls_x509_crt *rest;
     uint32_t flags = 0;
     int rc;
 
@@ -191,10 +194,15 @@ static const char *judge_chain(mbedtls_x509_crt *chain, const uint8_t *sha256, c
     }
     mbedtls_x509_crt_init(&anchor);
     rc = mbedtls_x509_crt_parse_der(&anchor, found->raw.p, found->raw.len);
-    if (rc == 0)
+    if (rc == 0) {
+        top = pfl_tls_chain_find_top(chain, &anchor);
+        rest = top->next;
+        top->next = NULL;
         rc = mbedtls_x509_crt_verify_with_profile(chain, &anchor, crl_path != NULL ? &crl : NULL,
                                                   &mbedtls_x509_crt_profile_next, NULL, &flags,
                                                   NULL, NULL);
+        top->next = rest;
+    }
     mbedtls_x509_crt_free(&anchor);
     mbedtls_x509_crl_free(&crl);
     return judge_flags(rc, flags);
@@ -330,7 +338,7 @@ static int judge_server(struct question *q)
 
     if (shown == NULL)
         return fail(q, PFL_ETLS, "it shows no certificate", 0);
-    /* mbedtls links the chain writable, and verifying does not write it. */
+    /* mbedtls links the chain writable; after verifying it is as it was. */
     why = judge_chain((mbedtls_x509_crt *)(uintptr_t)shown, q->server->ca_sha256,
                       q->server->crl_path);
     if (why != NULL)

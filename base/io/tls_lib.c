@@ -15,6 +15,7 @@
 #include <mbedtls/version.h>
 
 #include "base/io/aead.h"
+#include "base/io/tls_chain.h"
 #ifdef PFL_TLS_KEY_LOG
 #include "base/io/tls_key_log.h"
 #endif
@@ -152,6 +153,8 @@ void pfl_tls_lib_log_keys(mbedtls_ssl_context *ssl)
 
 int pfl_tls_lib_start(void)
 {
+    int rc;
+
 #ifdef PFL_TLS_KEY_LOG
     pfl_tls_key_log_start();
 #endif
@@ -159,7 +162,8 @@ int pfl_tls_lib_start(void)
     if (psa_crypto_init() != PSA_SUCCESS) /* TLS 1.3 computes by it */
         return PFL_ETLS;
 #endif
-    return pfl_aead_start();
+    rc = pfl_tls_chain_start();
+    return rc == 0 ? pfl_aead_start() : rc;
 }
 
 int pfl_tls_lib_parse_key(mbedtls_pk_context *key, struct pfl_span text,
@@ -195,20 +199,44 @@ int pfl_tls_lib_check_pair(const mbedtls_pk_context *pub, const mbedtls_pk_conte
 #endif
 }
 
-/* As mbedtls verifies it at each handshake, where it passes over a list that is not signed so. */
-int pfl_tls_lib_verify_list(const mbedtls_x509_crl *list, const mbedtls_x509_crt *authority)
+/* What a list and a certificate say of their signature. */
+struct signature {
+    mbedtls_pk_type_t pk;
+    mbedtls_md_type_t md;
+    const void *options;
+    const mbedtls_x509_buf *text;
+    const mbedtls_x509_buf *bytes;
+};
+
+static int verify(const struct signature *s, const mbedtls_x509_crt *issuer)
 {
-    const mbedtls_md_info_t *md = mbedtls_md_info_from_type(list->FIELD(sig_md));
-    mbedtls_pk_context *key = (mbedtls_pk_context *)(uintptr_t)&authority->pk;
+    const mbedtls_md_info_t *md = mbedtls_md_info_from_type(s->md);
+    mbedtls_pk_context *key = (mbedtls_pk_context *)(uintptr_t)&issuer->pk;
     unsigned char hash[MBEDTLS_MD_MAX_SIZE];
-    int rc = md != NULL ? mbedtls_md(md, list->tbs.p, list->tbs.len, hash)
+    int rc = md != NULL ? mbedtls_md(md, s->text->p, s->text->len, hash)
                         : MBEDTLS_ERR_X509_UNKNOWN_SIG_ALG;
 
     if (rc != 0)
         return rc;
-    return mbedtls_pk_verify_ext(list->FIELD(sig_pk), list->FIELD(sig_opts), key,
-                                 list->FIELD(sig_md), hash, mbedtls_md_get_size(md),
-                                 list->FIELD(sig).p, list->FIELD(sig).len);
+    return mbedtls_pk_verify_ext(s->pk, s->options, key, s->md, hash, mbedtls_md_get_size(md),
+                                 s->bytes->p, s->bytes->len);
+}
+
+/* As mbedtls verifies it at each handshake, where it passes over a list that is not signed so. */
+int pfl_tls_lib_verify_list(const mbedtls_x509_crl *list, const mbedtls_x509_crt *authority)
+{
+    struct signature s = {list->FIELD(sig_pk), list->FIELD(sig_md), list->FIELD(sig_opts),
+                          &list->tbs, &list->FIELD(sig)};
+
+    return verify(&s, authority);
+}
+
+int pfl_tls_lib_verify_signature(const mbedtls_x509_crt *crt, const mbedtls_x509_crt *issuer)
+{
+    struct signature s = {crt->FIELD(sig_pk), crt->FIELD(sig_md), crt->FIELD(sig_opts), &crt->tbs,
+                          &crt->FIELD(sig)};
+
+    return verify(&s, issuer);
 }
 
 void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf)

@@ -35,6 +35,10 @@ PFL_MUST_USE int pfl_tls_lib_check_pair(const mbedtls_pk_context *pub,
 PFL_MUST_USE int pfl_tls_lib_verify_list(const mbedtls_x509_crl *list,
                                          const mbedtls_x509_crt *authority);
 
+/* 0: the certificate is signed with this one's key, whatever the names say. */
+PFL_MUST_USE int pfl_tls_lib_verify_signature(const mbedtls_x509_crt *crt,
+                                              const mbedtls_x509_crt *issuer);
+
 /* Sets TLS 1.2 and, if mbedtls has it, 1.3; suites, groups; no renegotiation, no resumption, no
  * early data. Call after mbedtls_ssl_config_defaults. */
 void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf);

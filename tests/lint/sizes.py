@@ -14,7 +14,7 @@ LONG_FILE, MAX_FILE, MAX_FUNCTION, MAX_PARAMS, MAX_NESTING = 600, 900, 60, 5, 3
 SIX_PARAMS = {"pfl_rpc_client_invoke", "pfl_rpc_host_reply"}
 # What a library calls, or would have done itself, has the library's parameters.
 LIBRARY_PARAMS = {"on_secret", "on_master_secret", "take_header", "take_data", "give_data", "mbedtls_chachapoly_encrypt_and_tag",
-                  "mbedtls_chachapoly_auth_decrypt"}
+                  "mbedtls_chachapoly_auth_decrypt", "mbedtls_x509_crt_verify_restartable", "mbedtls_pk_verify_ext"}
 CONTROL = {"if", "for", "while", "switch"}
 PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.M)
 

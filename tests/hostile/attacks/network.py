@@ -21,7 +21,7 @@ from fleet import Fleet, cpu_seconds, memory_kib, wait_until
 from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST, SETTINGS,
                           WINDOW, Peer, agent, answer_all, frame, literal, status_of, tls)
 
-ATTACKS = ["stranger", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
+ATTACKS = ["stranger", "long_chain", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
            "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host",
            "many_at_host", "raised_triggers", "scrapers", "scraped_relay", "opened_streams", "full_disk"]
 CANCEL = 8
@@ -126,6 +126,40 @@ def stranger(build):
         if read:
             raise Failed("the stranger read %r" % read[:50])
         return net.judge()
+
+
+def make_chain(folder):
+    """Of an authority of one's own, whose certificate is in it many times, with a key that is slow to use."""
+    script = """openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:brainpoolP512r1 -nodes -days 9 \
+-subj /CN=slow -keyout slow.key -out slow.pem
+openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=leaf -keyout leaf.key -out leaf.csr
+openssl x509 -req -in leaf.csr -CA slow.pem -CAkey slow.key -set_serial 2 -days 9 -out leaf.pem
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do cat slow.pem >>leaf.pem; done"""
+    subprocess.run(["sh", "-ec", script], cwd=folder, check=True, capture_output=True)
+    return folder / "leaf.pem", folder / "leaf.key"
+
+
+def long_chain(build):
+    """nor by a chain of certificates of his own, however costly their keys are"""
+    with Net(build) as net:
+        host, _, port = net.relay_address.rpartition(":")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        context.load_cert_chain(*make_chain(net.dir))
+        relay, count = net.children["relay"].pid, 5
+        before = cpu_seconds(relay)
+        for _ in range(count):
+            with contextlib.suppress(OSError), context.wrap_socket(
+                    socket.create_connection((host, int(port)), 60)) as sock:
+                sock.settimeout(60)
+                sock.recv(100)
+        wait_until(lambda: net.log("relay").count("of an authority that we do not know") >= count,
+                   "the relay does not refuse the chains")
+        each = (cpu_seconds(relay) - before) / count
+        if each > 0.1:
+            raise Failed("a handshake took the relay %.2f s" % each)
+        return net.judge("a handshake took the relay %.3f s; " % each)
 
 
 def host_certificate(build):

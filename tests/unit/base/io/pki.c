@@ -45,7 +45,8 @@ static const char script[] =
     "cp $1/operator-eve.key $1/open.key; chmod 644 $1/open.key\n"
     "cp $1/operator-eve.pem $1/open.pem\n"
     "cp $1/operator-eve.pem $1/mixed.pem; cp $1/host-a.key $1/mixed.key\n"
-    "tests/support/deep_pki.sh $1/deep lab; cp $1/deep/operator-deep.* $1\n";
+    "tests/support/deep_pki.sh $1/deep lab; cp $1/deep/operator-deep.* $1\n"
+    "tests/support/deep_pki.sh $1/false lab\n";
 
 int pki_setup(void **state)
 {
