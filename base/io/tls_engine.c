@@ -7,7 +7,8 @@
  * whatever the outcome, and refuses a URI other than the expected one.
  * Failures: every failure is final and reported once as text; mbedtls writes its alert to `out`.
  * Ownership: a counted reference to the conf. Limits: one partial record of 16 KiB; with AES-GCM
- * the number of records that one key may seal.
+ * the number of records that one key may seal; PFL_TLS_EMPTY_RECORDS_MAX, which are counted by
+ * their headers, as mbedtls passes over them by itself.
  */
 #include "base/io/tls_engine.h"
 
@@ -22,6 +23,16 @@
 
 #define ALERT_RECORD_BYTES           7u /* header, level, description */
 #define TLS_CHACHA20_POLY1305_SHA256 0x1303u
+#define RECORD_HEADER_BYTES          5u
+
+/* Where in the peer's records mbedtls is, since the handshake. */
+struct records {
+    uint8_t header[RECORD_HEADER_BYTES];
+    size_t header_len;
+    size_t left;    /* of the record, behind its header */
+    uint64_t begun; /* records */
+    uint64_t texts; /* of them, those that had data */
+};
 
 /* READY also when it failed later, or is closed. */
 enum phase { PHASE_NEW, PHASE_HANDSHAKE, PHASE_READY };
@@ -38,7 +49,8 @@ struct pfl_tls_engine {
     int64_t blamed_not_after_s;
     size_t record_bytes;   /* of text in a record of ours */
     uint64_t records_left; /* that our key may still seal */
-    int sent_alert;        /* the one we sent in the clear; -1 none */
+    struct records records;
+    int sent_alert; /* the one we sent in the clear; -1 none */
     enum phase phase;
     bool is_failed;
     bool is_too_new; /* the peer speaks nothing as old as 1.2, and we nothing newer */
@@ -70,13 +82,45 @@ static int send_cipher(void *user, const unsigned char *data, size_t len)
     return (int)len;
 }
 
+static void count_records(struct records *r, struct pfl_span bytes)
+{
+    while (bytes.len != 0) {
+        size_t room = r->left != 0 ? r->left : RECORD_HEADER_BYTES - r->header_len;
+        size_t n = bytes.len < room ? bytes.len : room;
+
+        if (r->left != 0) {
+            r->left -= n;
+        } else {
+            memcpy(r->header + r->header_len, bytes.data, n);
+            r->header_len += n;
+        }
+        if (r->header_len == RECORD_HEADER_BYTES) {
+            r->left = (size_t)r->header[3] << 8 | r->header[4];
+            r->header_len = 0;
+            r->begun++;
+        }
+        bytes = pfl_span_of(bytes.data + n, bytes.len - n);
+    }
+}
+
+static bool has_too_many_empty(const struct pfl_tls_engine *e)
+{
+    uint64_t whole = e->records.begun - (e->records.left != 0);
+
+    return whole > e->records.texts + PFL_TLS_EMPTY_RECORDS_MAX;
+}
+
 static int recv_cipher(void *user, unsigned char *data, size_t len)
 {
     struct pfl_tls_engine *e = user;
     size_t n = len < e->in->len ? len : e->in->len;
 
+    if (has_too_many_empty(e))
+        return MBEDTLS_ERR_SSL_INVALID_RECORD;
     if (n == 0)
         return MBEDTLS_ERR_SSL_WANT_READ;
+    if (e->phase == PHASE_READY)
+        count_records(&e->records, pfl_span_of(e->in->data, n));
     memcpy(data, e->in->data, n);
     *e->in = pfl_span_of(e->in->data + n, e->in->len - n);
     return (int)n;
@@ -161,6 +205,7 @@ static int fail(struct pfl_tls_engine *e, int code)
         .lacks_tls_1_3 = !pfl_tls_lib_has_tls_1_3(&e->conf->ssl),
         .is_too_new = e->is_too_new,
         .is_after_hello = e->phase == PHASE_READY && !e->has_read && !e->conf->is_server,
+        .has_empty_records = has_too_many_empty(e),
     };
 
     e->is_failed = true;
@@ -233,6 +278,7 @@ static int read_records(struct pfl_tls_engine *e, struct pfl_writer *plain)
         int rc = mbedtls_ssl_read(&e->ssl, plain->pos, plain->left);
 
         e->has_read |= rc > 0;
+        e->records.texts += rc > 0;
         if (rc > 0) {
             plain->pos += rc;
             plain->left -= (size_t)rc;

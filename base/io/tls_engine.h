@@ -20,6 +20,10 @@
  * chain. */
 #define PFL_TLS_OUT_BYTES (64u * 1024)
 
+/* Records of a peer without data, such as warnings, until its connection ends. No peer has reason
+ * to send more than a few. */
+#define PFL_TLS_EMPTY_RECORDS_MAX 64u
+
 struct pfl_tls_engine;
 
 /* `expected_uri` is copied; NULL accepts any name. Holds a reference to `conf`. PFL_ENOMEM. */

@@ -161,6 +161,8 @@ static const char *find_plain(const struct pfl_tls_failure *f)
         return flag_table[0].words;
     if (f->alert >= 0)
         return NULL;
+    if (f->has_empty_records)
+        return "the peer sends too many records without data";
     if (f->is_key_update)
         return "the peer changed its keys (TLS 1.3 KeyUpdate), which mbedtls cannot follow: let it "
                "use ChaCha20-Poly1305, which needs none, or TLS 1.2";

@@ -21,13 +21,14 @@ struct pfl_tls_failure {
     const char *own_uri; /* "" none */
     int64_t own_not_before_s;
     int64_t own_not_after_s;
-    const char *listless; /* an authority without a revocation list; NULL, "": none */
-    bool is_after_hello;  /* our handshake was done, and nothing was read since */
-    bool is_key_update;   /* the peer changed its keys */
-    bool is_ready_1_2;    /* the handshake was done, of TLS 1.2 */
-    bool lacks_tls_1_3;   /* 1.2 is our newest version */
-    bool is_too_new;      /* ... and older than the peer's oldest */
-    bool has_records;     /* at least one proper TLS record came before */
+    const char *listless;   /* an authority without a revocation list; NULL, "": none */
+    bool is_after_hello;    /* our handshake was done, and nothing was read since */
+    bool is_key_update;     /* the peer changed its keys */
+    bool has_empty_records; /* too many of them */
+    bool is_ready_1_2;      /* the handshake was done, of TLS 1.2 */
+    bool lacks_tls_1_3;     /* 1.2 is our newest version */
+    bool is_too_new;        /* ... and older than the peer's oldest */
+    bool has_records;       /* at least one proper TLS record came before */
 };
 
 /* One sentence into `dst`; always ends in NUL. `room` > 0. */
