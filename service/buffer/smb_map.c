@@ -77,7 +77,6 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
  */
 static struct {
     struct pfl_smb_map *volatile map; /* NULL: nothing is read */
-    volatile uint32_t page;
     volatile uint32_t serial;
     uint32_t seen;
     volatile bool is_armed;
@@ -92,9 +91,8 @@ static void arm(void)
     touch.is_armed = timer_settime(touch.timer, 0, &when, NULL) == 0;
 }
 
-void pfl_smb_map_begin_touch(struct pfl_smb_map *self, uint32_t page)
+void pfl_smb_map_begin_touch(struct pfl_smb_map *self)
 {
-    touch.page = page;
     touch.serial++;
     touch.map = self;
     if (touch.has_timer && !touch.is_armed)
@@ -113,10 +111,9 @@ static void on_look(int number)
 
     (void)number;
     touch.is_armed = false;
-    if (map != NULL && touch.serial == touch.seen) {
+    if (map != NULL && touch.serial == touch.seen) { /* all of it: nothing more is read there */
         map->has_faulted = true;
-        (void)mmap((uint8_t *)map->smb.base + (size_t)touch.page * map->smb.page_bytes,
-                   map->smb.page_bytes, PROT_READ | PROT_WRITE,
+        (void)mmap(map->smb.base, map->bytes, PROT_READ | PROT_WRITE,
                    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     }
     touch.seen = touch.serial;
@@ -336,7 +333,7 @@ int pfl_smb_map_take(struct pfl_smb_map *self, uint32_t page_untrusted, uint32_t
     if (self->has_faulted || pfl_smb_page(&self->smb, page_untrusted) == NULL ||
         !pfl_smb_map_is_written(self, page_untrusted))
         return PFL_ENOENT;
-    pfl_smb_map_begin_touch(self, page_untrusted);
+    pfl_smb_map_begin_touch(self);
     rc = take(self, page_untrusted, chunk_untrusted, ret_chunk);
     if (rc != 0)
         pfl_smb_map_end_touch();

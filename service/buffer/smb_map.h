@@ -72,10 +72,11 @@ uint32_t pfl_smb_map_find_some_written(struct pfl_smb_map *self, uint32_t begin,
 
 /* For the thread that uses the maps: a page of a map that cannot be read becomes zeros and sets
  * has_faulted. Either there is no memory for it, or it is broken (a handler of SIGBUS); or the
- * kernel tries without end to bring it back (a timer of CPU time, with SIGVTALRM). */
+ * kernel tries without end to bring it back (a timer of CPU time, with SIGVTALRM: then all pages
+ * become zeros). */
 void pfl_smb_map_guard(void);
-/* What follows reads, or writes, this page and no other, until the end. */
-void pfl_smb_map_begin_touch(struct pfl_smb_map *self, uint32_t page);
+/* What follows reads, or writes, one page of the map, until the end. */
+void pfl_smb_map_begin_touch(struct pfl_smb_map *self);
 void pfl_smb_map_end_touch(void);
 
 /*

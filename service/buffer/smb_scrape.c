@@ -55,7 +55,7 @@ static void scrape_page(const struct pfl_smb_scrape_conf *conf, uint32_t page,
     uint32_t bitmap;
     uint32_t chunks;
 
-    pfl_smb_map_begin_touch(conf->map, page);
+    pfl_smb_map_begin_touch(conf->map);
     bitmap = pfl_page_bitmap(pfl_smb_page(&conf->map->smb, page));
     chunks = pfl_page_chunks(bitmap);
     for (uint32_t i = 0; i < chunks; i++) {

@@ -76,6 +76,9 @@ static struct pfl_chunk_header *write_chunk(uint32_t page, uint32_t index, uint3
     (void)pfl_state_try_partition(page_at(page), PFL_PAGE_DIV4);
     assert_int_equal(pfl_state_begin_write(page_at(page), index, &bitmap), PFL_STATE_DONE);
     header = pfl_smb_chunk(&fx.map.smb, page, bitmap, index);
+    assert_non_null(header);
+    if (header == NULL)
+        return NULL; /* never: the analyzer does not know that the assertion ends the test */
     pfl_chunk_set_header(header, WRITER, id, pfl_chunk_packets_of(packets, 0));
     pos = pfl_chunk_payload(header);
     for (uint16_t i = 0; i < packets; i++) {
@@ -308,7 +311,7 @@ static void page_that_takes_cpu_time_without_end_becomes_zeros(void **state)
         finish_chunk(page, 0);
     }
     for (int i = 0; i < 10; i++) { /* others in turn, for as long in sum */
-        pfl_smb_map_begin_touch(&fx.map, 1);
+        pfl_smb_map_begin_touch(&fx.map);
         spend_cpu_ms(4);
         pfl_smb_map_end_touch();
     }
@@ -319,7 +322,6 @@ static void page_that_takes_cpu_time_without_end_becomes_zeros(void **state)
     spend_cpu_ms(1000);
     assert_true(fx.map.has_faulted);
     assert_int_equal(pfl_page_bitmap(page_at(2)), 0);
-    assert_true(pfl_page_bitmap(page_at(1)) != 0 && pfl_page_bitmap(page_at(3)) != 0);
     assert_int_equal(pfl_smb_map_release(&fx.map, 2, 0, chunk.header), PFL_EAGAIN);
     assert_int_equal(pfl_smb_map_take(&fx.map, 3, 0, &chunk), PFL_ENOENT);
 }

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-static char root[] = "/tmp/pfl-memory-limit-XXXXXX";
-static char cgroups[64];
+static char root[64];
+static char cgroups[128];
 
 static void put(const char *path, const char *text)
 {
@@ -22,7 +22,7 @@ static void put(const char *path, const char *text)
     FILE *file;
 
     (void)snprintf(full, sizeof(full), "%s/%s", root, path);
-    for (char *slash = strchr(full + sizeof(root), '/'); slash != NULL;
+    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash != NULL;
          slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         (void)mkdir(full, 0700);
@@ -39,6 +39,7 @@ static void put(const char *path, const char *text)
 static int open_all(void **state)
 {
     (void)state;
+    (void)snprintf(root, sizeof(root), "/tmp/pfl-memory-limit-XXXXXX");
     assert_non_null(mkdtemp(root));
     (void)snprintf(cgroups, sizeof(cgroups), "%s/cgroup", root);
     return 0;
@@ -56,7 +57,6 @@ static int close_all(void **state)
 {
     (void)state;
     assert_int_equal(nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-    memcpy(root + strlen(root) - 6, "XXXXXX", 6);
     return 0;
 }
 
