@@ -117,13 +117,6 @@ static const char *words_of(int err)
     }
 }
 
-static bool on_input(void *user)
-{
-    struct pfl_tunnel_link *l = user;
-
-    return l->is_closing || l->conf.on_input == NULL || l->conf.on_input(l->conf.user);
-}
-
 static void on_data(void *user, struct pfl_span data)
 {
     struct pfl_tunnel_link *l = user;
@@ -134,8 +127,6 @@ static void on_data(void *user, struct pfl_span data)
     l->received_ms = uv_now(l->conf.loop);
     rc = pfl_h2_feed(l->h2, data);
     pump(l); /* also sends the peer the reason of feed's failure */
-    if (l->conf.on_read != NULL)
-        l->conf.on_read(l->conf.user);
     if (rc != 0)
         begin_close(l, rc, words_of(rc));
 }
@@ -167,7 +158,6 @@ static void on_stream_closed(void *user, int err)
 }
 
 static const struct pfl_stream_ops stream_ops = {
-    .on_input = on_input,
     .on_data = on_data,
     .on_eof = on_eof,
     .on_writable = on_writable,

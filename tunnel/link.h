@@ -28,10 +28,6 @@ struct pfl_tunnel_link_conf {
     struct pfl_stream *stream; /* taken on success: opened with the queue sizes above, and ready */
     struct pfl_h2_conf h2;     /* the link sets on_wake and wake_user */
     uint64_t quiet_ms;         /* nothing received for so long: ping; twice as long again: closed */
-    /* As in pfl_stream_ops; on_read is called when the bytes that were read have been processed.
-     * Both or none. */
-    bool (*on_input)(void *user);
-    void (*on_read)(void *user);
     /* Last callback; streams of the h2 have had their on_closed. `why`: a sentence, "" after
      * pfl_tunnel_link_close. The link is freed right after. */
     void (*on_closed)(void *user, int err, const char *why);

@@ -28,6 +28,7 @@
 
 struct pfl_handshake_queue {
     struct pfl_pending_handshakes *all; /* owned */
+    struct pfl_input_turns *turns;      /* owned until close */
     uv_check_t turn_ends;
     uv_idle_t proceeds;
     uv_timer_t look_again;
@@ -222,6 +223,11 @@ bool pfl_handshake_queue_keep(struct pfl_handshake_queue *self, struct pfl_hands
 
 /* ---- its own life ---- */
 
+struct pfl_input_turns *pfl_handshake_queue_get_turns(const struct pfl_handshake_queue *self)
+{
+    return self->turns;
+}
+
 unsigned pfl_handshake_queue_get_max(const struct pfl_handshake_queue *self)
 {
     return self->max;
@@ -273,7 +279,10 @@ int pfl_handshake_queue_open(uv_loop_t *loop, unsigned max, unsigned per_min,
     if (getrandom(&conf.seed, sizeof(conf.seed), GRND_NONBLOCK) < 0)
         conf.seed = (uint32_t)uv_hrtime();
     rc = pfl_pending_handshakes_new(&conf, uv_now(loop), &q->all);
+    if (rc == 0)
+        rc = pfl_input_turns_open(loop, &q->turns);
     if (rc != 0) {
+        pfl_pending_handshakes_free(q->all);
         pfl_mem_free(q);
         return rc;
     }
@@ -296,5 +305,6 @@ void pfl_handshake_queue_close(struct pfl_handshake_queue *self)
     if (self == NULL || self->is_closing)
         return;
     self->is_closing = true;
+    pfl_input_turns_close(self->turns);
     close_if_empty(self);
 }

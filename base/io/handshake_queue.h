@@ -3,13 +3,15 @@
  * Runs the handshakes of all ports on one loop in turns: measures their CPU time, reports it to
  * pending_handshakes.h, and resumes the ones that it lets continue. A turn of the loop computes
  * steps for at most PFL_HANDSHAKE_TURN_US, and at least one; others are served in between. Refusals
- * are logged (limited) and counted.
+ * are logged (limited) and counted. Connections whose handshake is done have the turns of their
+ * input here.
  */
 #ifndef PFL_BASE_IO_HANDSHAKE_QUEUE_H
 #define PFL_BASE_IO_HANDSHAKE_QUEUE_H
 
 #include <uv.h>
 
+#include "base/io/input_turns.h"
 #include "base/metrics.h"
 #include "base/pending_handshakes.h"
 
@@ -36,6 +38,9 @@ PFL_MUST_USE int pfl_handshake_queue_open(uv_loop_t *loop, unsigned max, unsigne
 void pfl_handshake_queue_close(struct pfl_handshake_queue *self);
 /* The maximum of unfinished handshakes. */
 unsigned pfl_handshake_queue_get_max(const struct pfl_handshake_queue *self);
+
+/* For the input of connections after their handshake. */
+struct pfl_input_turns *pfl_handshake_queue_get_turns(const struct pfl_handshake_queue *self);
 
 /* Adds a handshake on the socket `fd`; the callbacks are set. PFL_EAGAIN: its address has to wait
  * (logged). */

@@ -6,7 +6,8 @@
  * from there to on_data; writes are encrypted record by record into another shared buffer and sent.
  * A stream keeps the engine's partial record and the socket's bounded queue. `held` keeps at most
  * one read's worth of bytes: those that arrive while reading is stopped during on_ready (a timer
- * continues), or while a server's handshake waits for its turn (handshake_queue.h). Failures: the
+ * continues), or while a server's handshake waits for its turn (handshake_queue.h); then its input
+ * has turns (input_turns.h). Failures: the
  * engine's alert is sent, then the socket closes; on_closed reports the error when socket and timer
  * are both closed.
  */
@@ -14,15 +15,18 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/io/fdsock.h"
 #include "base/io/handshake_deadline.h"
 #include "base/io/handshake_queue.h"
+#include "base/io/input_turns.h"
 #include "base/io/stream_impl.h"
 #include "base/io/tls_engine.h"
 #include "base/mem.h"
+#include "base/shares.h"
 
 #define PLAIN_BYTES    (160u * 1024)
 #define OUT_BYTES      (2u * PFL_TLS_OUT_BYTES)
@@ -47,6 +51,8 @@ struct tls_stream {
     struct pfl_buf held;
     struct pfl_handshake_queue *queue; /* borrowed; NULL once the stream is not in it any more */
     struct pfl_handshake_turn turn;
+    struct pfl_input_turns *turns; /* borrowed until it is ready; NULL: a client, or none */
+    struct pfl_input_turn input;   /* from then on */
     size_t queue_max_bytes;
     struct pfl_handshake_deadline deadline;
     int close_err;
@@ -84,6 +90,7 @@ static void finish_if_gone(struct tls_stream *t)
     if (t->sock != NULL || !t->is_timer_closed)
         return;
     t->base.ops->on_closed(t->base.user, t->close_err);
+    pfl_input_turn_leave(&t->input);
     pfl_tls_engine_free(t->engine);
     pfl_buf_fini(&t->held);
     pfl_mem_free(t);
@@ -189,8 +196,17 @@ static void send_close_notify(struct tls_stream *t)
     send_out(t, &out);
 }
 
+/* Those without a certificate are one. */
+static void take_turns(struct tls_stream *t)
+{
+    const char *uri = pfl_tls_engine_get_identity(t->engine)->uri;
+
+    pfl_input_turn_join(&t->input, t->turns, pfl_shares_hash(uri, strlen(uri)));
+}
+
 static void handle_ready(struct tls_stream *t)
 {
+    take_turns(t);
     if (pfl_tls_engine_get_identity(t->engine)->not_after_s == 0)
         leave_queue(t);
     watch_validity(&t->timer);
@@ -308,7 +324,9 @@ static void on_kick(uv_timer_t *timer)
 
     t->is_kick_due = false;
     watch_validity(timer);
+    (void)pfl_input_turn_begin(&t->input); /* it was received already */
     proceed(t);
+    pfl_input_turn_end(&t->input);
 }
 
 static void on_handshake_timeout(uv_timer_t *timer)
@@ -329,8 +347,10 @@ static void on_handshake_timeout(uv_timer_t *timer)
 
 static bool on_sock_input(void *user)
 {
-    const struct tls_stream *t = user;
+    struct tls_stream *t = user;
 
+    if (!t->is_closing && !pfl_input_turn_begin(&t->input))
+        return false;
     return t->is_closing || t->base.ops->on_input == NULL || t->base.ops->on_input(t->base.user);
 }
 
@@ -338,8 +358,10 @@ static void on_sock_data(void *user, struct pfl_span data)
 {
     struct tls_stream *t = user;
 
-    if (!t->is_closing)
-        process(t, data);
+    if (t->is_closing)
+        return;
+    process(t, data);
+    pfl_input_turn_end(&t->input); /* also of what brought the owner nothing */
 }
 
 static void on_sock_eof(void *user)
@@ -552,6 +574,7 @@ static int enter_queue(struct tls_stream *t, struct pfl_handshake_queue *queue, 
     if (queue != NULL)
         rc = pfl_handshake_queue_add(queue, &t->turn, fd);
     t->queue = rc == 0 ? queue : NULL;
+    t->turns = queue != NULL ? pfl_handshake_queue_get_turns(queue) : NULL;
     return rc;
 }
 
@@ -574,6 +597,8 @@ int pfl_tls_stream_open(const struct pfl_stream_conf *conf,
     sock_conf.user = t;
     sock_conf.queue_max_bytes =
         conf->queue_max_bytes + conf->queue_max_bytes / 128 + PFL_TLS_OUT_BYTES;
+    if (handshake->queue != NULL)
+        sock_conf.turn_max_bytes = PFL_INPUT_TURN_BYTES;
     rc = enter_queue(t, handshake->queue, fd);
     if (rc == 0)
         rc = pfl_tls_engine_new(handshake->conf, handshake->expected_uri, &t->engine);

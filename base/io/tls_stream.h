@@ -71,7 +71,8 @@ struct pfl_tls_handshake {
     struct pfl_tls_conf *conf; /* the stream takes a reference of its own */
     const char *expected_uri;  /* must equal the peer's URI name; copied; NULL = any */
     uint64_t timeout_ms;       /* handshake timeout; then the stream breaks with PFL_ETIMEOUT */
-    /* A server's: the queue for its steps; NULL: none. Borrowed until the handshake is over. */
+    /* A server's: the queue for its steps, and for its input; NULL: none. Borrowed until the
+     * handshake is over. */
     struct pfl_handshake_queue *queue;
 };
 

@@ -8,6 +8,7 @@
  */
 #include "relay/accept/takers_port.h"
 
+#include "base/io/handshake_queue.h"
 #include "relay/policy/policy_file_port.h"
 
 static int open_hub(struct pfl_takers *t, const struct pfl_tls_port_conf *conf,
@@ -34,6 +35,7 @@ static int open_direct(struct pfl_takers *t, const struct pfl_tls_port_conf *con
                                      .host = role->name,
                                      .audit = t->audit,
                                      .quotas = &t->quotas,
+                                     .turns = pfl_handshake_queue_get_turns(conf->handshakes),
                                      .max_per_operator = conf->max_per_operator,
                                      .half_closed_timeout_ms = conf->half_closed_timeout_ms};
 

@@ -60,26 +60,14 @@ static void free_port(struct pfl_tls_port *p)
     pfl_mem_free(p);
 }
 
-static void on_turn_closed(uv_handle_t *handle);
-
 static void finish_if_gone(struct pfl_tls_port *p)
 {
     if (p->listener != NULL || p->connections.count != 0)
         return;
-    if (p->is_turn_open) {
-        p->is_turn_open = false;
-        uv_close((uv_handle_t *)&p->turn, on_turn_closed);
-        return;
-    }
     pfl_log_limit_flush(&p->refused_log, "peer-refused");
     pfl_log_limit_flush(&p->failed_log, "accept-failed");
     p->conf.on_closed(p->conf.user);
     free_port(p);
-}
-
-static void on_turn_closed(uv_handle_t *handle)
-{
-    finish_if_gone(handle->data);
 }
 
 static void end_connection(struct connection *c)
@@ -304,23 +292,6 @@ static void init_table(struct pfl_tls_port *p)
     pfl_connection_table_init(&p->connections, &conf);
 }
 
-static void on_turn_end(uv_check_t *handle)
-{
-    const struct pfl_tls_port *p = handle->data;
-
-    pfl_hub_end_turn(p->takers.hub);
-}
-
-static void watch_turns(struct pfl_tls_port *p)
-{
-    if (p->takers.hub == NULL)
-        return;
-    (void)uv_check_init(p->conf.loop, &p->turn);
-    p->turn.data = p;
-    (void)uv_check_start(&p->turn, on_turn_end);
-    p->is_turn_open = true;
-}
-
 int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port **ret_port)
 {
     struct pfl_tls_port *p = pfl_mem_zalloc(sizeof(*p));
@@ -357,7 +328,6 @@ int pfl_tls_port_open(const struct pfl_tls_port_conf *conf, struct pfl_tls_port 
         return rc;
     }
     tell_ends(p);
-    watch_turns(p);
     *ret_port = p;
     return 0;
 }

@@ -20,8 +20,6 @@ struct pfl_tls_port {
     struct pfl_relay_role role;
     struct pfl_log_limit refused_log;
     struct pfl_log_limit failed_log;
-    uv_check_t turn; /* runs at the end of a loop turn, for the hub */
-    bool is_turn_open;
 };
 
 #endif

@@ -18,6 +18,7 @@
 #include "base/io/tls_stream.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/shares.h"
 #include "relay/direct/direct_admission.h"
 #include "relay/direct/direct_proxy.h"
 
@@ -188,6 +189,8 @@ static int forward(struct direct_connection *c, struct pfl_stream *remote, struc
         .loop = d->conf.loop,
         .remote = remote,
         .half_closed_timeout_ms = d->conf.half_closed_timeout_ms,
+        .turns = d->conf.turns,
+        .who = pfl_shares_hash(c->uri, strlen(c->uri)),
         .role = role,
         .bucket = c->quota != NULL ? &c->quota->bytes : NULL,
         .on_judged = on_judged,

@@ -14,11 +14,12 @@ struct pfl_direct;
 
 struct pfl_direct_conf {
     uv_loop_t *loop;
-    const char *consumer_socket; /* borrowed until free */
-    const char *host;            /* our name, for the policy; copied */
-    struct pfl_audit_log *audit; /* borrowed until free */
-    struct pfl_quotas *quotas;   /* borrowed until free */
-    unsigned max_per_operator;   /* connections of one operator at a time */
+    const char *consumer_socket;   /* borrowed until free */
+    const char *host;              /* our name, for the policy; copied */
+    struct pfl_audit_log *audit;   /* borrowed until free */
+    struct pfl_quotas *quotas;     /* borrowed until free */
+    struct pfl_input_turns *turns; /* of all connections; borrowed until free */
+    unsigned max_per_operator;     /* connections of one operator at a time */
     uint64_t half_closed_timeout_ms;
 };
 

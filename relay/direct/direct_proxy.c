@@ -35,8 +35,9 @@ struct side {
 
 struct pfl_direct_proxy {
     struct side sides[SIDES];
-    uv_timer_t timer;                /* after the first half-close */
-    uv_timer_t pace;                 /* while the bucket is empty */
+    uv_timer_t timer; /* after the first half-close */
+    uv_timer_t pace;  /* while the bucket is empty */
+    struct pfl_input_turn local_turn;
     struct pfl_gate *gate;           /* owned; NULL: no role */
     struct pfl_token_bucket *bucket; /* borrowed; NULL: no limit */
     void (*on_judged)(void *user, enum pfl_method method, const char *why);
@@ -79,6 +80,7 @@ static void finish_if_gone(struct pfl_direct_proxy *f)
         return;
     pfl_direct_proxy_get_stats(f, &stats);
     f->on_ended(f->user, &stats);
+    pfl_input_turn_leave(&f->local_turn);
     pfl_gate_free(f->gate);
     pfl_mem_free(f);
 }
@@ -225,6 +227,21 @@ static void on_data(void *user, struct pfl_span data)
         pfl_stream_read_stop(from->stream);
 }
 
+static bool on_local_input(void *user)
+{
+    const struct side *from = user;
+
+    return pfl_input_turn_begin(&from->direct_proxy->local_turn);
+}
+
+static void on_local_data(void *user, struct pfl_span data)
+{
+    const struct side *from = user;
+
+    on_data(user, data);
+    pfl_input_turn_end(&from->direct_proxy->local_turn);
+}
+
 static void on_writable(void *user)
 {
     struct side *to = user;
@@ -275,6 +292,14 @@ static const struct pfl_stream_ops ops = {
     .on_closed = on_closed,
 };
 
+static const struct pfl_stream_ops local_ops = {
+    .on_input = on_local_input,
+    .on_data = on_local_data,
+    .on_eof = on_eof,
+    .on_writable = on_writable,
+    .on_closed = on_closed,
+};
+
 void pfl_direct_proxy_close(struct pfl_direct_proxy *self)
 {
     begin_end(self);
@@ -316,7 +341,7 @@ int pfl_direct_proxy_new(const struct pfl_direct_proxy_conf *conf, int local_fd,
     struct pfl_direct_proxy *f = pfl_mem_zalloc(sizeof(*f));
     struct pfl_stream_conf local_conf = {
         .loop = conf->loop,
-        .ops = &ops,
+        .ops = &local_ops,
         .queue_max_bytes = PFL_DIRECT_PROXY_QUEUE_BYTES,
         .queue_low_bytes = PFL_DIRECT_PROXY_LOW_BYTES,
     };
@@ -345,6 +370,7 @@ int pfl_direct_proxy_new(const struct pfl_direct_proxy_conf *conf, int local_fd,
     f->user = conf->user;
     f->on_judged = conf->on_judged;
     f->bucket = conf->bucket;
+    pfl_input_turn_join(&f->local_turn, conf->turns, conf->who);
     (void)uv_timer_init(conf->loop, &f->timer);
     (void)uv_timer_init(conf->loop, &f->pace);
     f->timer.data = f->pace.data = f;

@@ -3,13 +3,15 @@
  * One forwarded connection: a remote stream (the operator, TLS) and a local one (the service's
  * consumer socket), byte for byte in both directions. It reads no more of one side than the other
  * accepts: at most PFL_DIRECT_PROXY_QUEUE_BYTES are queued each way. With a role the operator's
- * requests pass a gate; with a bucket the bytes to the operator are limited per second.
+ * requests pass a gate; with a bucket the bytes to the operator are limited per second. What the
+ * local side sends takes turns as what the operator does.
  */
 #ifndef PFL_RELAY_DIRECT_DIRECT_PROXY_H
 #define PFL_RELAY_DIRECT_DIRECT_PROXY_H
 
 #include <stdint.h>
 
+#include "base/io/input_turns.h"
 #include "base/io/stream.h"
 #include "base/token_bucket.h"
 #include "proto/gate/gate.h"
@@ -41,6 +43,8 @@ struct pfl_direct_proxy_conf {
     uv_loop_t *loop;
     struct pfl_stream *remote; /* taken: the proxy sets itself as its user */
     uint64_t half_closed_timeout_ms;
+    struct pfl_input_turns *turns; /* for the local side; NULL: none */
+    uint64_t who;                  /* whose turns they are: base/shares.h */
     struct pfl_span role; /* the operator's permissions (proto/gate); copied. Empty: no limit */
     struct pfl_token_bucket
         *bucket; /* bytes to the operator; borrowed until on_ended. NULL: no limit */

@@ -17,7 +17,6 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "base/fair_turn.h"
 #include "base/io/tls_stream.h"
 #include "base/mem.h"
 #include "proto/tunnel/tunnel.h"
@@ -43,7 +42,6 @@ struct pfl_hub {
     struct pfl_stream_table streams;
     struct pfl_operator_requests requests;
     struct pfl_trigger_passing triggers;
-    struct pfl_fair_turn fair_turn; /* whose connections are read at this turn of the loop */
 };
 
 struct connection {
@@ -52,9 +50,7 @@ struct connection {
     struct pfl_tunnel_link *link; /* owned until its on_closed */
     uv_timer_t timer; /* until the peer's settings; then an agent's clock, an operator's pace */
     struct pfl_agent_hello hello; /* of an agent */
-    uint64_t who;                 /* in turns of the loop: fair_turn.h */
-    struct pfl_fair_turn_conn turn;
-    uint64_t input_ns; /* when it was read last */
+    uint64_t who;                 /* a hash of its name */
     void (*on_ended)(void *user);
     void *user;
 };
@@ -159,7 +155,6 @@ static void on_timer_closed(uv_handle_t *handle)
     void *user = p->user;
 
     pfl_peer_table_remove(&p->hub->peers, &p->peer);
-    pfl_fair_turn_leave(&p->turn);
     pfl_mem_free(p);
     on_ended(user);
 }
@@ -262,31 +257,6 @@ static void on_settle_timeout(uv_timer_t *timer)
     close_link(timer->data);
 }
 
-/* ---- its part of a turn of the loop ---- */
-
-static bool on_input(void *user)
-{
-    struct connection *p = user;
-
-    p->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
-    return pfl_fair_turn_may(&p->hub->fair_turn, p->who, &p->turn);
-}
-
-/* Since it was asked, or since the piece before: decryption is in it, too. */
-static void on_read(void *user)
-{
-    struct connection *p = user;
-    uint64_t now_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
-
-    pfl_fair_turn_take(&p->hub->fair_turn, p->who, now_ns - p->input_ns);
-    p->input_ns = now_ns;
-}
-
-void pfl_hub_end_turn(struct pfl_hub *self)
-{
-    pfl_fair_turn_end(&self->fair_turn, NULL);
-}
-
 /* ---- a connection comes ---- */
 
 static int open_link(struct connection *p, const struct pfl_hub_peer_conf *conf)
@@ -303,8 +273,6 @@ static int open_link(struct connection *p, const struct pfl_hub_peer_conf *conf)
                .on_ready = on_ready,
                .user = p},
         .quiet_ms = p->hub->silence_ms / PFL_TUNNEL_SILENCE_FACTOR,
-        .on_input = on_input,
-        .on_read = on_read,
         .on_closed = on_link_closed,
         .user = p,
     };
@@ -325,8 +293,7 @@ static void init_peer(struct connection *p, struct pfl_hub *hub,
     p->peer.tls_version = pfl_tls_stream_get_version(conf->stream);
     p->peer.certificate_end_s = pfl_tls_stream_get_identity(conf->stream)->not_after_s;
     (void)snprintf(p->peer.address, sizeof(p->peer.address), "%s", conf->address);
-    p->who = pfl_shares_hash(identity->name, strlen(identity->name)) + identity->role;
-    p->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    p->who = pfl_shares_hash(identity->name, strlen(identity->name));
 }
 
 int pfl_hub_take(struct pfl_hub *self, const struct pfl_hub_peer_conf *conf)
@@ -367,7 +334,6 @@ int pfl_hub_new(const struct pfl_hub_conf *conf, struct pfl_hub **ret_hub)
     h->loop = conf->loop;
     h->audit = conf->audit;
     h->silence_ms = conf->silence_ms;
-    h->fair_turn.part_ns = PFL_HUB_TURN_NS;
     h->shell = (struct pfl_hub_shell){.get_now_ms = get_now_ms,
                                       .get_boot_ns = get_boot_ns,
                                       .get_unix_ns = get_unix_ns,

@@ -13,9 +13,6 @@
 #include "relay/policy/audit_log_port.h"
 #include "relay/policy/quota.h"
 
-/* Limit of the connections of one operator, or of one host, in a turn of the loop. */
-#define PFL_HUB_TURN_NS 2000000u
-
 struct pfl_hub;
 struct pfl_peer_table;
 
@@ -50,8 +47,6 @@ void pfl_hub_forget_old(struct pfl_hub *self);
 void pfl_hub_run_polls(struct pfl_hub *self);
 /* Connected peers and known hosts; borrowed until control returns to the loop. */
 const struct pfl_peer_table *pfl_hub_get_peers(const struct pfl_hub *self);
-/* Call at the end of each turn of the loop. */
-void pfl_hub_end_turn(struct pfl_hub *self);
 /* Sends every peer a GOAWAY. */
 void pfl_hub_drain(struct pfl_hub *self);
 /* Closes every connection now. */

@@ -17,12 +17,14 @@ import time
 import world
 from world import Failed, field, get_slowness
 from attacks.sessions import COSTLY_FILTER
+from relay_world import TlsSocket
+from service_peers import Consumer
 from fleet import Fleet, cpu_seconds, memory_kib, wait_until
 from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST, SETTINGS,
                           WINDOW, Peer, agent, answer_all, frame, literal, status_of, tls)
 
 ATTACKS = ["stranger", "long_chain", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
-           "many_requests", "refused_requests", "unread_answers", "large_fields_again", "costly_at_host",
+           "many_requests", "refused_requests", "refused_direct", "unread_answers", "large_fields_again", "costly_at_host",
            "many_at_host", "raised_triggers", "scrapers", "scraped_relay", "opened_streams", "full_disk"]
 CANCEL = 8
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
@@ -389,6 +391,53 @@ def refused_requests(build):
         if not 1000 <= count < asked * 3 // 4:
             raise Failed("%d lines for %d requests" % (count, asked))
         return net.judge("%d lines for %d requests; " % (count, asked))
+
+
+DIRECT_POLICY = POLICY + """rule { name: "here" operator: "least" host: "meet" role: "here" }
+role { name: "here" method: "QueryCapabilities" }
+"""
+
+
+def ask_in_vain(address, keys, connections):
+    """On each connection of direct mode requests that the role refuses, of which no answer is wanted."""
+    socks = []
+    for _ in range(connections):
+        sock = tls(address, keys, "operator-least", "perfetto-consumer/1")
+        consumer = Consumer(TlsSocket(sock))
+        body = field(2, 9) + field(5, field(1, consumer.service) + field(2, consumer.methods["EnableTracing"]) +
+                                   field(4, 1))
+        sock.setblocking(False)
+        socks.append(sock)
+    frames = (struct.pack("<I", len(body)) + body) * 4000
+    while True:
+        for sock in socks:
+            with contextlib.suppress(ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                sock.send(frames)
+
+
+def refused_direct(build):
+    """nor do requests on 40 connections of direct mode, which a role refuses"""
+    net = Net(build)
+    net.options = ("--consumer-socket", net.dir / "one" / "c")
+    with net:
+        (net.dir / "policy").write_text(DIRECT_POLICY)
+        relay = net.children["relay"]
+        relay.send_signal(signal.SIGHUP)
+        wait_until(lambda: "reloaded:" in net.log("relay"), "the relay does not read the policy")
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                os.nice(5)
+                ask_in_vain(net.relay_address, str(net.keys), 40)
+            os._exit(0)
+        try:
+            wait_until(lambda: "request-refused" in net.log("relay"), "nothing is refused")
+            net.worst_s, before, begin = 0.0, cpu_seconds(relay.pid), time.monotonic()
+            wait_until(lambda: cpu_seconds(relay.pid) > before + 1 or time.monotonic() > begin + 20, "no load")
+            return net.judge()
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def make_streams(peer, count):

@@ -12,8 +12,10 @@
 
 #include <cmocka.h>
 
+#include "base/io/handshake_queue.h"
 #include "base/io/loop.h"
 #include "base/mem.h"
+#include "base/shares.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/base/io/endpoint.h"
 #include "tests/unit/base/io/pki.h"
@@ -102,6 +104,66 @@ static void assert_received(struct endpoint *e, size_t len)
 
     assert_int_equal(got.len, len);
     assert_memory_equal(got.data, pattern, len);
+}
+
+static struct pfl_tls_conf *make_joining_conf(void)
+{
+    const struct pfl_tls_files files = {.ca_path = pki_path("ca.pem"),
+                                        .cert_path = pki_path("host-a.pem"),
+                                        .key_path = pki_path("host-a.key"),
+                                        .is_server = true,
+                                        .is_enrolling = true};
+    struct pfl_tls_conf *conf = NULL;
+    char why[256];
+
+    assert_int_equal(pfl_tls_conf_new(&files, why, sizeof(why), &conf), 0);
+    return conf;
+}
+
+/* Input of a server's connection waits while another one of this peer owes turns. */
+static void assert_waits_for_turns_of(const char *uri, struct pfl_tls_conf *conf)
+{
+    struct pfl_stream_conf stream = endpoint_conf(&server, sizeof(pattern) + 65536, 1000);
+    struct pfl_tls_handshake handshake = {.conf = conf, .timeout_ms = LONG_MS};
+    struct pfl_input_turn hog = {.who = 0};
+    int fds[2];
+
+    assert_int_equal(pfl_handshake_queue_open(&loop, 10, 0, &handshake.queue), 0);
+    make_tcp_pair(fds);
+    server.is_inside_call = true;
+    assert_int_equal(pfl_tls_stream_open(&stream, &handshake, fds[1], &server.stream), 0);
+    server.is_inside_call = false;
+    pfl_tls_conf_unref(conf);
+    open_tls(&client, fds[0], "operator-eve", LONG_MS);
+    endpoint_run_until(&loop, &client.readies, 1);
+    endpoint_run_until(&loop, &server.readies, 1);
+    pfl_input_turn_join(&hog, pfl_handshake_queue_get_turns(handshake.queue),
+                        pfl_shares_hash(uri, strlen(uri)));
+    hog.since_ns -= 100 * (uint64_t)PFL_INPUT_TURN_NS; /* it took so long */
+    pfl_input_turn_end(&hog);
+    pfl_input_turn_leave(&hog);
+    assert_int_equal(endpoint_write(&client, pattern, 1000, -1), 0);
+    for (int i = 0; i < 50; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        assert_int_equal(server.received_bytes, 0);
+    }
+    endpoint_run_until_bytes(&server, 1000);
+    pfl_handshake_queue_close(handshake.queue);
+    endpoint_close(&client);
+    endpoint_close(&server);
+}
+
+static void connections_of_a_certificate_share_a_part(void **state)
+{
+    (void)state;
+    assert_waits_for_turns_of("perfleet://lab/operator/eve",
+                              pki_conf("host-a", "ca.pem", NULL, true));
+}
+
+static void those_without_a_certificate_share_a_part(void **state)
+{
+    (void)state;
+    assert_waits_for_turns_of("", make_joining_conf());
 }
 
 static void bytes_arrive_both_ways(void **state)
@@ -399,6 +461,8 @@ static void opening_survives_every_failed_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(connections_of_a_certificate_share_a_part),
+        T(those_without_a_certificate_share_a_part),
         T(bytes_arrive_both_ways),
         T(many_small_pieces_are_joined),
         T(writing_before_ready_and_descriptors_are_refused),
