@@ -156,7 +156,7 @@ static bool is_label_part(const char *text)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/");
 
-    return len >= 1 && len <= 63 && text[len] == '\0';
+    return len >= 1 && len < PFL_HOST_INVENTORY_LABEL_BYTES && text[len] == '\0';
 }
 
 static bool is_text(const char *text)

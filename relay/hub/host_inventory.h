@@ -24,6 +24,7 @@
 #define PFL_HOST_INVENTORY_HELLO_BYTES 16384u
 #define PFL_HOST_INVENTORY_TEXT_MAX    127u
 #define PFL_HOST_INVENTORY_MAX_LABELS  32u
+#define PFL_HOST_INVENTORY_LABEL_BYTES 64u /* of a name, or a value, with its NUL */
 /* Of the hash of a host's orders, with NUL. */
 #define PFL_HOST_INVENTORY_ORDERS_BYTES 17u
 

@@ -4,8 +4,10 @@
  *
  * Happy path: the inventory's text is made as it is read, some hosts at a time, so that an unread
  * answer costs nothing. Each host that is looked at counts against the operator's rate, over all
- * connections of that operator. Failures: out of memory resets the stream. Ownership: a listing is
- * freed with its stream. Limits: HOSTS_PER_S, HOSTS_AT_ONCE of an operator; of the text one piece.
+ * connections of that operator, and the time that it took (the policy is asked, also about hosts
+ * that the operator does not see) against a part of the turn. Failures: out of memory resets the
+ * stream. Ownership: a listing is freed with its stream. Limits: HOSTS_PER_S, HOSTS_AT_ONCE,
+ * PFL_HOST_LIST_TURN_NS of an operator; of the text one piece.
  */
 #include "relay/hub/host_list.h"
 
@@ -25,15 +27,15 @@
 
 struct listing {
     struct pfl_throttled throttled;
-    const struct pfl_host_list *list; /* borrowed: outlives us */
-    struct pfl_hub_peer *peer;        /* borrowed: outlives the HTTP/2 stream */
-    struct pfl_h2_stream *h2_stream;  /* borrowed until its on_closed */
-    struct pfl_token_bucket *bucket;  /* borrowed from the list */
+    const struct pfl_host_list *list;      /* borrowed: outlives us */
+    struct pfl_hub_peer *peer;             /* borrowed: outlives the HTTP/2 stream */
+    struct pfl_h2_stream *h2_stream;       /* borrowed until its on_closed */
+    struct pfl_host_list_account *account; /* the operator's; borrowed from the list */
     struct pfl_host_inventory_reader reader;
     struct pfl_buf text; /* text that is not sent yet */
 };
 
-static struct pfl_token_bucket *bucket_of(struct pfl_host_list *list, const char *name)
+static struct pfl_host_list_account *account_of(struct pfl_host_list *list, const char *name)
 {
     return &list->listed[pfl_hash_str(name) % PFL_HOST_LIST_BUCKETS];
 }
@@ -45,26 +47,39 @@ static bool may_see(void *user, const char *host)
     return pfl_peer_table_may_see(p->table, p->identity.name, host);
 }
 
+static bool may_look(struct pfl_host_list_account *account, uint64_t now_ms)
+{
+    if (account->turn_ms != now_ms)
+        account->taken_ns = 0;
+    account->turn_ms = now_ms;
+    return account->taken_ns < PFL_HOST_LIST_TURN_NS &&
+           pfl_token_bucket_get(&account->looks, now_ms) != 0;
+}
+
 /* More text. False: there is none now. */
 static bool read_more(struct listing *l)
 {
     const struct pfl_peer_table *peers = l->peer->table;
+    const struct pfl_hub_shell *shell = peers->shell;
     struct pfl_host_inventory_view view = {.relay = l->list->relay,
                                            .fleet = l->list->fleet,
                                            .now_ms = pfl_peer_table_get_now_ms(peers),
                                            .may_see = may_see,
                                            .user = l->peer};
+    int64_t begin_ns;
     unsigned hosts;
 
-    if (pfl_token_bucket_get(l->bucket, view.now_ms) == 0) {
+    if (!may_look(l->account, view.now_ms)) {
         pfl_throttle_add(l->peer, &l->throttled);
         return false;
     }
+    begin_ns = shell->get_boot_ns(shell->user);
     if (pfl_host_inventory_read(&peers->inventory, &view, &l->reader, &l->text, &hosts) != 0) {
         pfl_h2_stream_reset(l->h2_stream, PFL_H2_INTERNAL_ERROR);
         return false;
     }
-    pfl_token_bucket_take(l->bucket, hosts != 0 ? hosts : 1);
+    l->account->taken_ns += shell->get_boot_ns(shell->user) - begin_ns;
+    pfl_token_bucket_take(&l->account->looks, hosts != 0 ? hosts : 1);
     return true;
 }
 
@@ -142,9 +157,9 @@ void pfl_host_list_send(struct pfl_host_list *self, struct pfl_hub_peer *peer,
     l->list = self;
     l->peer = peer;
     l->h2_stream = h2_stream;
-    l->bucket = bucket_of(self, peer->identity.name);
-    if (l->bucket->per_s == 0)
-        pfl_token_bucket_set(l->bucket, HOSTS_PER_S, HOSTS_AT_ONCE,
+    l->account = account_of(self, peer->identity.name);
+    if (l->account->looks.per_s == 0)
+        pfl_token_bucket_set(&l->account->looks, HOSTS_PER_S, HOSTS_AT_ONCE,
                              pfl_peer_table_get_now_ms(peer->table));
     pfl_buf_init(&l->text, PIECE_MAX_BYTES);
     pfl_h2_stream_set_user(h2_stream, &ops, l);

@@ -11,7 +11,7 @@ static struct world_answer answer;
 static void use_up_rate(void)
 {
     for (unsigned i = 0; i < PFL_HOST_LIST_BUCKETS; i++) {
-        struct pfl_token_bucket *b = &world.requests.hosts.listed[i];
+        struct pfl_token_bucket *b = &world.requests.hosts.listed[i].looks;
 
         if (b->per_s != 0)
             pfl_token_bucket_take(b, b->level + b->per_s);
@@ -79,9 +79,43 @@ static void each_host_that_is_looked_at_counts(void **state)
     world_ask(ann, "GET", "/v1/hosts", &answer);
     assert_int_equal(world_count(answer.body, "\"name\""), 0);
     for (unsigned i = 0; i < PFL_HOST_LIST_BUCKETS; i++)
-        left += world.requests.hosts.listed[i].level;
+        left += world.requests.hosts.listed[i].looks.level;
     /* Two hosts that are not shown, and the end. */
     assert_int_equal(left, PFL_HOST_INVENTORY_MAX_HOSTS - 3);
+}
+
+/* Whether it shows the hosts or not. */
+static void a_list_takes_a_part_of_a_turn(void **state)
+{
+    struct world_peer *ann = world_connect(PFL_IDENTITY_OPERATOR, "ann");
+    struct world_peer *bob = world_connect(PFL_IDENTITY_OPERATOR, "bob");
+    static struct world_answer other;
+    unsigned turns = 1;
+
+    (void)state;
+    world_set_policy("");
+    (void)world_connect(PFL_IDENTITY_HOST, "a");
+    (void)world_connect(PFL_IDENTITY_HOST, "b");
+    (void)world_connect(PFL_IDENTITY_HOST, "c");
+    world.boot_step_ns = PFL_HOST_LIST_TURN_NS; /* so long takes one of them */
+    world_ask(ann, "GET", "/v1/hosts", &answer);
+    for (; answer.h2_stream != NULL && turns < 10; turns++) {
+        size_t before = answer.body_len;
+
+        assert_true(ann->is_paced);
+        world_run_paced();
+        assert_int_equal(answer.body_len, before); /* nothing more in the same turn */
+        world.now_ms++;
+        world_run_paced();
+    }
+    assert_int_equal(turns, 4); /* three hosts, and the end */
+    assert_string_equal(answer.body + answer.body_len - 2, "]}");
+    /* Another operator has a part of his own. */
+    world.boot_step_ns = 1000;
+    world_ask(ann, "GET", "/v1/hosts", &answer);
+    assert_non_null(answer.h2_stream);
+    world_ask(bob, "GET", "/v1/hosts", &other);
+    assert_null(other.h2_stream);
 }
 
 static void an_operator_who_leaves_while_it_waits_leaves_nothing(void **state)
@@ -129,7 +163,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x67c87849c9d7d27a);
+    pfl_assert_recorded(0x12568121fd3b69dc);
 }
 
 int main(void)
@@ -138,6 +172,7 @@ int main(void)
         WORLD_TEST(an_operator_sees_the_hosts_that_he_may_use),
         WORLD_TEST(above_the_rate_the_list_waits),
         WORLD_TEST(each_host_that_is_looked_at_counts),
+        WORLD_TEST(a_list_takes_a_part_of_a_turn),
         WORLD_TEST(an_operator_who_leaves_while_it_waits_leaves_nothing),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),
         cmocka_unit_test(all_of_this_is_as_recorded),

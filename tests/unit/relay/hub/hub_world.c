@@ -48,7 +48,7 @@ static uint64_t get_now_ms(void *user)
 static int64_t get_boot_ns(void *user)
 {
     (void)user;
-    return world.boot_ns += 1000;
+    return world.boot_ns += world.boot_step_ns;
 }
 
 static int64_t get_unix_ns(void *user)
@@ -615,6 +615,7 @@ void world_open(const char *policy)
 {
     memset(&world, 0, sizeof(world));
     world.now_ms = 1000000;
+    world.boot_step_ns = 1000;
     world.shell = (struct pfl_hub_shell){.get_now_ms = get_now_ms,
                                          .get_boot_ns = get_boot_ns,
                                          .get_unix_ns = get_unix_ns,

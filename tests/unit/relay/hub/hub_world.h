@@ -88,6 +88,7 @@ struct world {
     struct pfl_trigger_passing triggers;
     uint64_t now_ms;
     int64_t boot_ns;
+    int64_t boot_step_ns; /* from one look at the clock to the next */
     struct pfl_relay_figures figures;
     char audited[8192];  /* a line each: action status who host stream bytes method detail */
     char reported[4096]; /* a line each: event who host stream number detail */
