@@ -44,7 +44,9 @@ struct machine {
     uint64_t cut;
     uint64_t used_bytes; /* of the host: in its first machine; so is the next */
     uint64_t max_bytes;
-    bool is_known; /* it has a run */
+    bool has_payer; /* of the host: in its first machine; so is the next */
+    size_t payer;   /* of the merge: the host's first run */
+    bool is_known;  /* it has a run */
     bool is_reference;
     bool has_clock;
     int64_t offset_ns;
@@ -160,8 +162,13 @@ static size_t place_machine(const struct pfl_segment_merge *m, size_t machine,
 static int add_machine(struct pfl_segment_merge *m, size_t machine, size_t *ret_host)
 {
     struct machine *k = &m->machines[machine];
+    struct machine *first = &m->machines[m->rows.hosts[machine].first];
     struct pfl_clock_point points[PFL_MERGE_MAX_POINTS];
-    struct pfl_merge_host_conf conf = {.name = m->rows.hosts[machine].name, .points = points};
+    struct pfl_merge_host_conf conf = {.name = m->rows.hosts[machine].name,
+                                       .points = points,
+                                       .is_same_host = first->has_payer,
+                                       .host_of = first->payer};
+    int rc;
 
     if (k->is_reference) {
         points[0].host_ns = points[0].reference_ns = (int64_t)m->rows.hosts[machine].begin_ns;
@@ -174,7 +181,12 @@ static int add_machine(struct pfl_segment_merge *m, size_t machine, size_t *ret_
     conf.offset_ns = k->offset_ns;
     conf.drift_ns = k->drift_ns;
     conf.error_ns = k->error_ns;
-    return pfl_merge_add_host(m->merge, &conf, ret_host);
+    rc = pfl_merge_add_host(m->merge, &conf, ret_host);
+    if (rc == 0 && !first->has_payer) {
+        first->has_payer = true;
+        first->payer = *ret_host;
+    }
+    return rc;
 }
 
 static int open_run(struct pfl_segment_merge *m, struct run *run)

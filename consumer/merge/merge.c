@@ -88,6 +88,8 @@ static bool is_legal(const struct pfl_merge *self, const struct pfl_merge_host_c
 {
     if (conf->is_same_machine)
         return conf->machine_of < self->hosts_len && conf->points_len == 0 && !conf->is_reference;
+    if (conf->is_same_host && conf->host_of >= self->hosts_len)
+        return false;
     return conf->points_len <= PFL_MERGE_MAX_POINTS &&
            (!conf->is_reference || (self->reference == SIZE_MAX && conf->points_len == 1));
 }
@@ -97,12 +99,16 @@ static int fill_host(struct pfl_merge *self, const struct pfl_merge_host_conf *c
 {
     struct pfl_merge_host *h = &self->hosts[self->hosts_len];
 
-    *h = (struct pfl_merge_host){.points_len = points_len,
-                                 .is_same_machine = conf->is_same_machine,
-                                 .has_clock = conf->has_clock,
-                                 .offset_ns = conf->offset_ns,
-                                 .drift_ns = conf->drift_ns,
-                                 .error_ns = conf->error_ns};
+    *h =
+        (struct pfl_merge_host){.points_len = points_len,
+                                .is_same_machine = conf->is_same_machine,
+                                .payer = conf->is_same_machine ? self->hosts[conf->machine_of].payer
+                                         : conf->is_same_host  ? self->hosts[conf->host_of].payer
+                                                               : self->hosts_len,
+                                .has_clock = conf->has_clock,
+                                .offset_ns = conf->offset_ns,
+                                .drift_ns = conf->drift_ns,
+                                .error_ns = conf->error_ns};
     pfl_id_map_init(&h->sequences, PFL_MERGE_MAX_SEQUENCES, &self->hash_key);
     pfl_id_map_init(&h->machines, PFL_MERGE_MAX_MACHINES, &self->hash_key);
     h->name = pfl_mem_strdup(conf->name);
@@ -148,11 +154,24 @@ const struct pfl_merge_stats *pfl_merge_get_stats(const struct pfl_merge *self, 
     return &self->hosts[host].stats;
 }
 
+/* How many this session may have: it counts with the others of its host. */
+static size_t count_allowed(const struct pfl_merge *self, const struct pfl_merge_host *h)
+{
+    size_t allowed =
+        h->sequences.len + PFL_MERGE_HOST_SEQUENCES - self->hosts[h->payer].sequences_len;
+
+    return allowed < PFL_MERGE_MAX_SEQUENCES ? allowed : PFL_MERGE_MAX_SEQUENCES;
+}
+
 int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint32_t from,
                            uint32_t *ret_to, bool *ret_is_new)
 {
-    int rc = pfl_id_map_get(&h->sequences, from, &self->next_sequence, ret_to, ret_is_new);
+    size_t before = h->sequences.len;
+    int rc;
 
+    h->sequences.max_len = count_allowed(self, h);
+    rc = pfl_id_map_get(&h->sequences, from, &self->next_sequence, ret_to, ret_is_new);
+    self->hosts[h->payer].sequences_len += h->sequences.len - before;
     if (rc == 0)
         h->stats.sequences = (uint32_t)h->sequences.len;
     return rc;

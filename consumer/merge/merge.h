@@ -17,10 +17,11 @@
 #include "consumer/merge/lossy_processes.h"
 #include "proto/packet_scan.h"
 
-#define PFL_MERGE_MAX_HOSTS     1024u
-#define PFL_MERGE_MAX_SEQUENCES (1u << 20) /* per host */
-#define PFL_MERGE_MAX_MACHINES  256u       /* behind one host's service */
-#define PFL_MERGE_MAX_POINTS    256u       /* clock points per host */
+#define PFL_MERGE_MAX_HOSTS      1024u
+#define PFL_MERGE_MAX_SEQUENCES  (1u << 20) /* of a session of a host */
+#define PFL_MERGE_HOST_SEQUENCES (1u << 22) /* of all sessions of a host */
+#define PFL_MERGE_MAX_MACHINES   256u       /* behind one host's service */
+#define PFL_MERGE_MAX_POINTS     256u       /* clock points per host */
 /* What one packet holds compressed. */
 #define PFL_MERGE_DECODED_MAX_BYTES PFL_PACKET_MAX_BYTES
 
@@ -54,6 +55,9 @@ struct pfl_merge_host_conf {
      * and sequences of its own. */
     bool is_same_machine;
     size_t machine_of; /* that host's index */
+    /* Another boot of a host that was added before: their sequences count together. */
+    bool is_same_host;
+    size_t host_of; /* that host's index */
     /* Its clock relative to the reference's, for readers of the trace: see docs/merged-trace.md. */
     bool has_clock;
     int64_t offset_ns; /* at the beginning */

@@ -40,6 +40,8 @@ struct pfl_merge_host {
     bool is_same_machine; /* as another host, which has name and clock */
     struct pfl_id_map sequences;
     struct pfl_id_map machines; /* remote machines of this host's service */
+    size_t payer;         /* the host that counts the sequences of all its sessions and boots */
+    size_t sequences_len; /* of all for whom it counts */
     struct pfl_kept_packets kept;
     struct pfl_packet_tail tail;
     struct pfl_merge_tail tail_out; /* of `tail`: at most PFL_MERGE_TAIL_BLOCK bytes */

@@ -344,6 +344,47 @@ static void a_host_may_not_invent_machines_without_end(void **state)
     fini(&w);
 }
 
+/* Gives a host packets of ever new sequences, until it has as many as it may. */
+static uint32_t count_until_limit(struct merge_world *w, size_t host)
+{
+    static uint32_t next = 1;
+    uint8_t packet[64];
+    uint32_t count = 0;
+    int rc = 0;
+
+    while (rc == 0 && count <= PFL_MERGE_MAX_SEQUENCES) {
+        pfl_buf_clear(&w->sink.file);
+        rc = merge_world_give(w, host, packet, make_packet(packet, sizeof(packet), ++next, 0));
+        count += rc == 0;
+    }
+    assert_int_equal(rc, PFL_ELIMIT);
+    return count;
+}
+
+/* Each run of a host, and each boot, is added as a host. */
+static void the_sequences_of_all_sessions_of_a_host_are_bounded(void **state)
+{
+    struct pfl_merge_host_conf session = {.name = "beta", .is_same_machine = true};
+    struct pfl_merge_host_conf boot = {.name = "beta (boot 2)", .is_same_host = true};
+    struct pfl_merge_host_conf other = {.name = "gamma"};
+    struct merge_world w;
+    size_t hosts[6];
+
+    (void)state;
+    init(&w);
+    session.machine_of = boot.host_of = w.b;
+    assert_int_equal(pfl_merge_add_host(w.merge, &boot, &hosts[0]), 0);
+    for (size_t i = 1; i < 5; i++)
+        assert_int_equal(pfl_merge_add_host(w.merge, &session, &hosts[i]), 0);
+    assert_int_equal(pfl_merge_add_host(w.merge, &other, &hosts[5]), 0);
+    for (size_t i = 0; i < PFL_MERGE_HOST_SEQUENCES / PFL_MERGE_MAX_SEQUENCES; i++)
+        assert_int_equal(count_until_limit(&w, hosts[i]), PFL_MERGE_MAX_SEQUENCES);
+    assert_int_equal(count_until_limit(&w, hosts[4]), 0);
+    assert_int_equal(count_until_limit(&w, w.b), 0);
+    assert_int_equal(count_until_limit(&w, hosts[5]), PFL_MERGE_MAX_SEQUENCES);
+    fini(&w);
+}
+
 static void sinks_refusal_is_passed_on(void **state)
 {
     struct merge_world w;
@@ -561,6 +602,7 @@ int main(void)
         cmocka_unit_test(a_packet_of_two_kinds_is_refused),
         cmocka_unit_test(loss_marks_count_but_not_the_one_every_sequence_begins_with),
         cmocka_unit_test(a_host_may_not_invent_machines_without_end),
+        cmocka_unit_test(the_sequences_of_all_sessions_of_a_host_are_bounded),
         cmocka_unit_test(sinks_refusal_is_passed_on),
         cmocka_unit_test(merge_without_reference_does_not_begin),
         cmocka_unit_test(recorded_hosts_merge_without_losing_a_packet),
