@@ -31,8 +31,9 @@
 #define NS_OF_MS        1000000u
 #define LEASE           "visit:" /* and the host: a lease of its own, beside that for orders */
 #define LEASE_BYTES     (sizeof(LEASE) + PFL_IDENTITY_NAME_BYTES)
-#define HOST_SILENCE_MS 60000u /* then the visit ends */
-#define SLOW_LOOK_MS    5000u  /* a host that is too slow: does another one wait? */
+#define HOST_SILENCE_MS 60000u                /* then the visit ends */
+#define SLOW_LOOK_MS    5000u                 /* a host that is too slow: does another one wait? */
+#define FULL_MS         30000u                /* after a put without room: others wait for it */
 
 struct slot {
     struct pfl_work work; /* first: its callbacks cast */
@@ -72,11 +73,14 @@ struct pfl_pull {
     struct pfl_pull_figures figures;
     unsigned handles;
     bool is_stopped;
+    bool is_full;     /* the store was, at full_ms */
+    uint64_t full_ms; /* when the hosts that are visited had to hurry last */
     struct pfl_corrupt_segments corrupt;
 };
 
 static void run(struct slot *s);
 static void await(struct slot *s);
+static void watch(struct slot *s);
 static void begin_visits(struct pfl_pull *p);
 
 static uint64_t make_random(void)
@@ -168,11 +172,39 @@ static void give_result(struct slot *s, int rc)
         pfl_visit_on_done(s->visit, rc);
 }
 
+static bool is_full(const struct pfl_pull *p, uint64_t now_ms)
+{
+    return p->is_full && now_ms - p->full_ms < FULL_MS;
+}
+
+/* Others wait for the room of what is half there: its host has to give the rest at a visit's pace
+ * from now on, however much it gave before. */
+static void note_full(struct pfl_pull *p)
+{
+    uint64_t now_ms = uv_now(p->conf.loop);
+
+    if (is_full(p, now_ms))
+        return;
+    p->is_full = true;
+    p->full_ms = now_ms;
+    for (unsigned i = 0; i < p->conf.visits_max; i++) {
+        struct slot *s = &p->slots[i];
+
+        if (s->visit == NULL)
+            continue;
+        pfl_host_timeout_restart(&s->pace, now_ms);
+        if (s->pace.is_waiting && s->stream != NULL)
+            watch(s);
+    }
+}
+
 static void on_work_done(struct pfl_work *work)
 {
     struct slot *s = (struct slot *)(void *)work;
 
     s->is_working = false;
+    if (s->rc == PFL_EFULL && !is_of_index(s->step))
+        note_full(s->pull);
     if (s->rc != 0)
         pfl_log_warn(is_of_index(s->step) ? "index-failed" : "store-failed", "host=%s reason=%s",
                      pfl_queued_host_get_name(s->host), pfl_log_quote_reason(s->why));
@@ -418,9 +450,7 @@ static void on_retry(uv_timer_t *timer)
     run(s);
 }
 
-static void watch(struct slot *s);
-
-/* Others wait for the slot. */
+/* Others wait for the slot, or for the store's room. */
 static void give_up(struct slot *s, const char *event)
 {
     pfl_log_warn(event, "host=%s effect=\"the visit ends\"", pfl_queued_host_get_name(s->host));
@@ -437,7 +467,8 @@ static void on_late(uv_timer_t *timer)
     if (now_ms >= s->silent_ms)
         give_up(s, "host-silent");
     else if (pfl_host_timeout_get_left_ms(&s->pace, now_ms) == 0 &&
-             pfl_host_queue_is_wanted(s->pull->queue, s->host, now_ms))
+             (is_full(s->pull, now_ms) ||
+              pfl_host_queue_is_wanted(s->pull->queue, s->host, now_ms)))
         give_up(s, "host-slow");
     else
         watch(s);

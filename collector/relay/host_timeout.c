@@ -23,6 +23,11 @@ void pfl_host_timeout_end(struct pfl_host_timeout *self, uint64_t now_ms, uint64
     self->is_waiting = false;
 }
 
+void pfl_host_timeout_restart(struct pfl_host_timeout *self, uint64_t now_ms)
+{
+    *self = (struct pfl_host_timeout){.since_ms = now_ms, .is_waiting = self->is_waiting};
+}
+
 static uint64_t get_allowed_ms(const struct pfl_host_timeout *p, uint64_t free_ms)
 {
     return free_ms + p->bytes / PFL_HOST_TIMEOUT_BYTES_PER_S * MS_PER_S +

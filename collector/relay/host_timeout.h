@@ -31,6 +31,8 @@ struct pfl_host_timeout {
 void pfl_host_timeout_begin(struct pfl_host_timeout *self, uint64_t now_ms);
 /* It came, with so many bytes, or is waited for no more. */
 void pfl_host_timeout_end(struct pfl_host_timeout *self, uint64_t now_ms, uint64_t bytes);
+/* What it gave until now makes it no longer. */
+void pfl_host_timeout_restart(struct pfl_host_timeout *self, uint64_t now_ms);
 /* How much longer it may take; 0: the host is too slow. */
 uint64_t pfl_host_timeout_get_left_ms(const struct pfl_host_timeout *self, uint64_t now_ms);
 bool pfl_host_timeout_was_slow(const struct pfl_host_timeout *self, uint64_t now_ms);

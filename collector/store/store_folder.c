@@ -9,10 +9,10 @@
  * folder's name counts with its slash; of each it keeps the smallest BATCH names above the last
  * one.
  *
- * Failures: the disk is full (found when a put begins), a folder is gone, a name is a
- * symbolic link: nothing above ROOT or behind a link is ever opened. A process that is killed
- * leaves temporary files, which sweep removes. An empty folder is removed with its last object; a
- * put that finds its folder gone makes it again.
+ * Failures: the disk is full (found when a put begins, or while it writes), a folder is gone, a
+ * name is a symbolic link: nothing above ROOT or behind a link is ever opened. A process that is
+ * killed leaves temporary files, which sweep removes. An empty folder is removed with its last
+ * object; a put that finds its folder gone makes it again.
  *
  * Owns the descriptors of ROOT and .incoming, and one file for each put. Limits: the batches of a
  * list, PFL_STORE_KEY_LEVELS times BATCH names; lists run one at a time.
@@ -31,13 +31,12 @@
 
 #include "base/mem.h"
 #include "collector/store/direct_file.h"
+#include "collector/store/disk_room.h"
 #include "collector/store/store_impl.h"
 
 #define INCOMING    ".incoming"
 #define BATCH       128u
 #define READ_BYTES  (64u << 10)
-#define LEFT_BYTES  (64u << 20) /* of the disk for others, and no more than its LEFT_PART */
-#define LEFT_PART   16u
 #define FOLDER_MODE 0750
 #define FILE_MODE   0640
 #define PUT_TRIES   4u /* the folder was removed meanwhile, with its last object */
@@ -64,6 +63,7 @@ struct folder_put {
     struct pfl_store_put base;
     int fd;                           /* owned; -1: none */
     struct pfl_direct_file file;      /* writes to `fd` */
+    struct pfl_disk_room room;        /* for it */
     char name[64];                    /* in .incoming */
     char folder[PFL_STORE_KEY_BYTES]; /* whose way from ROOT is known to be durable; "": none */
 };
@@ -175,27 +175,6 @@ static void put_abort(struct pfl_store_put *base)
     (void)unlinkat(store_of(base->store)->incoming, put->name, 0);
 }
 
-/* fallocate of more than there is takes all of it before it fails, and others have none meanwhile.
- * The last part of the disk is the index's: without room it can note no deletion. */
-static int reserve_room(int fd, uint64_t bytes)
-{
-    struct statvfs fs;
-    uint64_t left;
-
-    if (bytes == 0)
-        return 0;
-    if (fstatvfs(fd, &fs) == 0 && fs.f_frsize != 0) {
-        left = LEFT_BYTES / fs.f_frsize;
-        if (left > fs.f_blocks / LEFT_PART)
-            left = fs.f_blocks / LEFT_PART;
-        if (bytes / fs.f_frsize + left >= fs.f_bavail) {
-            errno = ENOSPC;
-            return -1;
-        }
-    }
-    return fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
-}
-
 static int put_begin(struct pfl_store_put *base)
 {
     struct folder_store *self = store_of(base->store);
@@ -211,8 +190,7 @@ static int put_begin(struct pfl_store_put *base)
     if (put->fd < 0)
         return pfl_store_fail_errno("create", base->key);
     pfl_direct_file_begin(&put->file, put->fd, base->bytes);
-    if (reserve_room(put->fd, base->bytes) == 0 ||
-        (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
+    if (pfl_disk_room_begin(&put->room, put->fd, base->bytes) == 0)
         return 0;
     rc = pfl_store_fail_errno("reserve room for", base->key);
     put_abort(base);
@@ -221,6 +199,8 @@ static int put_begin(struct pfl_store_put *base)
 
 static int put_write(struct pfl_store_put *base, struct pfl_span bytes)
 {
+    if (pfl_disk_room_take(&put_of(base)->room, base->written) != 0)
+        return pfl_store_fail_errno("reserve room for", base->key);
     if (pfl_direct_file_write(&put_of(base)->file, bytes) != 0)
         return pfl_store_fail_errno("write", base->key);
     return 0;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "collector/store/disk_room.h"
 #include "collector/store/s3_http.h"
 #include "collector/store/s3_xml.h"
 #include "collector/store/store_impl.h"
@@ -44,8 +45,9 @@ struct s3_store {
 
 struct s3_put {
     struct pfl_store_put base;
-    int fd;                  /* owned; -1: none */
-    struct pfl_sha256 *part; /* owned: of a part */
+    int fd;                    /* owned; -1: none */
+    struct pfl_disk_room room; /* for it */
+    struct pfl_sha256 *part;   /* owned: of a part */
     char upload[UPLOAD_BYTES];
     char etags[PARTS_MAX][ETAG_BYTES];
     char body[BODY_BYTES];
@@ -123,8 +125,7 @@ static int put_begin(struct pfl_store_put *base)
     put->fd = open(store_of(base->store)->staging_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (put->fd < 0)
         return pfl_store_fail_errno("stage", base->key);
-    if (base->bytes == 0 || fallocate(put->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)base->bytes) == 0 ||
-        (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
+    if (pfl_disk_room_begin(&put->room, put->fd, base->bytes) == 0)
         return 0;
     rc = pfl_store_fail_errno("reserve room for", base->key);
     put_abort(base);
@@ -133,6 +134,8 @@ static int put_begin(struct pfl_store_put *base)
 
 static int put_write(struct pfl_store_put *base, struct pfl_span bytes)
 {
+    if (pfl_disk_room_take(&put_of(base)->room, base->written) != 0)
+        return pfl_store_fail_errno("reserve room for", base->key);
     while (bytes.len != 0) {
         ssize_t n = write(put_of(base)->fd, bytes.data, bytes.len);
 

@@ -2,18 +2,20 @@
 """The seats at a collector: an operator who may only read traces, a host whose segments are descriptions."""
 import contextlib
 import hashlib
+import os
 import signal
 import sqlite3
 import struct
+import subprocess
 import threading
 import time
 
-from attacks.collection import COLLECTOR, LIST_SEGMENTS, Collection, HELLO, Spool, field
+from attacks.collection import COLLECTOR, LIST_SEGMENTS, READ_SEGMENT, Collection, HELLO, Spool, field
 from fleet import cpu_seconds, wait_until
 from tunnel_abuse import ACK, DATA, GOAWAY, RST, SETTINGS, WINDOW, agent, answer_all, frame
 from world import Failed, get_slowness
 
-ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions"]
+ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions", "full_store"]
 RELEASE_SEGMENT = 7
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -220,3 +222,52 @@ def heavy_descriptions(build):
                 given += got[2] == RELEASE_SEGMENT
                 eve.reply(got[0], got[1])
         return net.judge("%d segments given; " % given)
+
+
+def full_store(build):
+    """a host that fills the store with a segment, and then gives a byte in 5 s of it, keeps no other host's out"""
+    report = {**HELLO, "/v1/events": (b'{"kind":"spool","segments":9,"bytes":900,"orders":"0000000000000000"}\n', False)}
+
+    def make(size, sha):
+        return field(6, b"".join([field(2, b"ann"), field(3, b"web"), field(4, b"01ARZ3NDEKTSV4RRFFQ69G5FAV"), field(5, 1),
+                                  field(6, size), field(7, sha), field(11, 1), field(12, 2)]))
+
+    with Collector(build) as net, contextlib.ExitStack() as stack:
+        net.pki("host", "vic")
+        store = net.dir / "store"
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=125m", "none", store], check=False).returncode != 0:
+            return "SKIP no file system can be mounted"
+        stack.callback(subprocess.run, ["umount", store], check=True)
+        stack.callback(net.end, "collector")
+        eve, vic = (Giver(agent(net.relay_address, str(net.keys), "host-" + name)) for name in ("eve", "vic"))
+        answer_all(eve.peer, report, lambda path: path == "/v1/events")
+        net.start_collector()
+        data = os.urandom(4 << 20)
+        given, reading, at, begin, is_stored = 0, None, 0, None, False
+        piece, end = b"x" * 250000, time.monotonic() + 300
+        while not is_stored:
+            if time.monotonic() > end:
+                raise Failed("the other host waits, after %d bytes: %s" % (given, net.log("collector")[-300:]))
+            got = eve.read()
+            if got and got[2] == READ_SEGMENT:
+                reading, given = got, 0
+            elif got:
+                eve.reply(got[0], got[1], *([make(114 << 20, b"x" * 32)] if got[2] == LIST_SEGMENTS else []))
+            free = os.statvfs(store)
+            is_full = begin is not None or free.f_bavail * free.f_frsize < (11 << 20)
+            part = piece if given < 113 << 20 else b"x"
+            if reading and not eve.unsent and (part == piece or time.monotonic() - at > 5):
+                eve.reply(reading[0], reading[1], field(2, 1), field(7, part))
+                at, given = time.monotonic(), given + len(part)
+            if is_full and begin is None:
+                begin = time.monotonic()
+                answer_all(vic.peer, report, lambda path: path == "/v1/events")
+            got = vic.read() if begin is not None else None
+            if got and got[2] == READ_SEGMENT:
+                for i in range(0, len(data), 1 << 18):
+                    vic.reply(got[0], got[1], *([field(2, 1)] if i + (1 << 18) < len(data) else []),
+                              field(7, data[i:i + (1 << 18)]))
+            elif got:
+                is_stored = got[2] == RELEASE_SEGMENT
+                vic.reply(got[0], got[1], *([make(len(data), hashlib.sha256(data).digest())] if got[2] == LIST_SEGMENTS else []))
+        return net.judge("the other host's segment is stored after %.0f s; " % (time.monotonic() - begin))

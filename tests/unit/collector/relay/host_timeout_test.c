@@ -25,6 +25,20 @@ static void a_byte_in_each_minute_is_too_slow(void **state)
     assert_true(pfl_host_timeout_was_slow(&pace, now_ms));
 }
 
+static void who_has_to_hurry_has_no_credit_for_what_it_gave(void **state)
+{
+    struct pfl_host_timeout pace = {.bytes = 0};
+
+    (void)state;
+    pfl_host_timeout_begin(&pace, 0);
+    pfl_host_timeout_end(&pace, 1000, UINT64_C(1) << 33);
+    pfl_host_timeout_begin(&pace, 1000);
+    assert_true(pfl_host_timeout_get_left_ms(&pace, 1000000) != 0);
+    pfl_host_timeout_restart(&pace, 2000);
+    assert_true(pfl_host_timeout_get_left_ms(&pace, 2000) == PFL_HOST_TIMEOUT_FREE_MS);
+    assert_true(pfl_host_timeout_get_left_ms(&pace, 2000 + PFL_HOST_TIMEOUT_FREE_MS) == 0);
+}
+
 static void a_host_whose_answers_are_far_away_is_not_slow(void **state)
 {
     struct pfl_host_timeout pace = {.bytes = 0};
@@ -73,6 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_byte_in_each_minute_is_too_slow),
+        cmocka_unit_test(who_has_to_hurry_has_no_credit_for_what_it_gave),
         cmocka_unit_test(a_host_whose_answers_are_far_away_is_not_slow),
         cmocka_unit_test(a_host_at_the_rate_is_never_too_slow),
         cmocka_unit_test(what_the_store_takes_does_not_count),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cases of every engine on a folder; then what only a folder has: links, a full disk, files
  * that a killed process left. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "collector/store/disk_room.h"
 #include "collector/store/store.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/collector/store/store_cases.h"
@@ -154,6 +156,42 @@ static void a_full_disk_is_found_when_a_put_begins(void **state)
     assert_non_null(strstr(pfl_store_get_error(), "reserve room for v1/a: "));
 }
 
+/* Of the only file in .incoming. */
+static uint64_t count_taken(void)
+{
+    const struct dirent *entry;
+    DIR *dir = opendir(path_of(".incoming"));
+    struct stat st = {.st_blocks = 0};
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL)
+        if (entry->d_name[0] != '.')
+            assert_int_equal(fstatat(dirfd(dir), entry->d_name, &st, 0), 0);
+    (void)closedir(dir);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* How long an object will be is a host's word. */
+static void a_put_takes_room_as_it_grows(void **state)
+{
+    static const uint8_t bytes[1u << 20];
+    const uint8_t hash[PFL_STORE_SHA_BYTES] = {0};
+    uint64_t most = PFL_DISK_ROOM_PIECE_BYTES + (64u << 10);
+
+    (void)state;
+    assert_int_equal(pfl_store_put_begin(put, "v1/a", 8 * PFL_DISK_ROOM_PIECE_BYTES, hash), 0);
+    if (count_taken() == 0) { /* a file system that takes none ahead */
+        pfl_store_put_abort(put);
+        skip();
+    }
+    assert_true(count_taken() <= most);
+    for (unsigned i = 0; i < 12; i++)
+        assert_int_equal(pfl_store_put_write(put, pfl_span_of(bytes, sizeof(bytes))), 0);
+    assert_true(count_taken() >= 12 * sizeof(bytes));
+    assert_true(count_taken() <= PFL_DISK_ROOM_PIECE_BYTES + most);
+    pfl_store_put_abort(put);
+}
+
 static void a_folder_that_is_not_there_is_an_error(void **state)
 {
     struct pfl_store *none = NULL;
@@ -208,6 +246,7 @@ int main(void)
         CASE(an_abandoned_put_is_swept),
         CASE(a_write_that_fails_leaves_nothing),
         CASE(a_full_disk_is_found_when_a_put_begins),
+        CASE(a_put_takes_room_as_it_grows),
         CASE(a_folder_has_no_links_to_give),
         cmocka_unit_test(a_folder_that_is_not_there_is_an_error),
     };
