@@ -478,7 +478,8 @@ void pfl_rollout_on_rounds(struct pfl_rollout *self, const struct pfl_known_orde
 
 /* ---- turns ---- */
 
-int pfl_rollout_new(unsigned turns_max, struct pfl_rollout **ret_rollout)
+int pfl_rollout_new(unsigned turns_max, const struct pfl_hash_key *hash_key,
+                    struct pfl_rollout **ret_rollout)
 {
     struct pfl_rollout *r = pfl_mem_zalloc(sizeof(*r));
 
@@ -486,7 +487,7 @@ int pfl_rollout_new(unsigned turns_max, struct pfl_rollout **ret_rollout)
     if (r == NULL)
         return PFL_ENOMEM;
     r->turns_max = turns_max;
-    pfl_host_map_init(&r->hosts);
+    pfl_host_map_init(&r->hosts, hash_key);
     *ret_rollout = r;
     return 0;
 }

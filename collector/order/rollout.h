@@ -18,6 +18,7 @@
 #ifndef PFL_COLLECTOR_ORDER_ROLLOUT_H
 #define PFL_COLLECTOR_ORDER_ROLLOUT_H
 
+#include "base/hash.h"
 #include "collector/order/known_orders.h"
 #include "proto/order/order_set.h"
 
@@ -34,7 +35,8 @@ struct pfl_rollout;
 struct pfl_rollout_host; /* borrowed by whom took it, until it is given back */
 
 /* PFL_ENOMEM. `turns_max`: at most PFL_ROLLOUT_TURNS_MAX. */
-PFL_MUST_USE int pfl_rollout_new(unsigned turns_max, struct pfl_rollout **ret_rollout);
+PFL_MUST_USE int pfl_rollout_new(unsigned turns_max, const struct pfl_hash_key *hash_key,
+                                 struct pfl_rollout **ret_rollout);
 void pfl_rollout_free(struct pfl_rollout *self); /* NULL is legal; no turn is under way */
 /* Its reader is the caller; pfl_rollout_on_orders follows each end. */
 struct pfl_known_orders *pfl_rollout_get_orders(struct pfl_rollout *self);

@@ -576,12 +576,13 @@ int pfl_rollout_port_open(const struct pfl_rollout_port_conf *conf,
                           struct pfl_rollout_port **ret_port)
 {
     struct pfl_rollout_port *p = pfl_mem_zalloc(sizeof(*p));
+    const struct pfl_hash_key key = {{make_random(), make_random()}};
     int rc;
 
     if (p == NULL)
         return PFL_ENOMEM;
     p->conf = *conf;
-    rc = pfl_rollout_new(conf->turns_max, &p->rollout);
+    rc = pfl_rollout_new(conf->turns_max, &key, &p->rollout);
     if (rc == 0)
         rc = open_orders(p);
     if (rc != 0) {

@@ -54,7 +54,8 @@ static struct pfl_queued_host *host_of(struct pfl_host_entry *entry)
     return (struct pfl_queued_host *)(void *)entry;
 }
 
-int pfl_host_queue_new(unsigned visits_max, struct pfl_host_queue **ret_queue)
+int pfl_host_queue_new(unsigned visits_max, const struct pfl_hash_key *hash_key,
+                       struct pfl_host_queue **ret_queue)
 {
     struct pfl_host_queue *t = pfl_mem_zalloc(sizeof(*t));
 
@@ -63,7 +64,7 @@ int pfl_host_queue_new(unsigned visits_max, struct pfl_host_queue **ret_queue)
         return PFL_ENOMEM;
     t->visits_max = visits_max;
     t->relay = PFL_HOST_MAP_RELAYS - 1;
-    pfl_host_map_init(&t->hosts);
+    pfl_host_map_init(&t->hosts, hash_key);
     *ret_queue = t;
     return 0;
 }

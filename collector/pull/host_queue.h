@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 
 #define PFL_HOST_QUEUE_VISITS_MAX  8u
 #define PFL_HOST_QUEUE_WAIT_MAX_MS 300000u
@@ -48,7 +49,8 @@ struct pfl_queued_host_state {
     uint64_t bytes;
 };
 
-PFL_MUST_USE int pfl_host_queue_new(unsigned visits_max, struct pfl_host_queue **ret_queue);
+PFL_MUST_USE int pfl_host_queue_new(unsigned visits_max, const struct pfl_hash_key *hash_key,
+                                    struct pfl_host_queue **ret_queue);
 void pfl_host_queue_free(struct pfl_host_queue *self); /* no host is taken; NULL is legal */
 
 /* A relay's entry of a host. PFL_ENOMEM, PFL_ELIMIT: the host is not known then. */

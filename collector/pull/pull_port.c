@@ -721,7 +721,7 @@ int pfl_pull_open(const struct pfl_pull_conf *conf, struct pfl_pull **ret_pull)
     assert(conf->visits_max <= PFL_HOST_QUEUE_VISITS_MAX);
     p->conf = *conf;
     p->corrupt.key = (struct pfl_hash_key){{make_random(), make_random()}};
-    rc = pfl_host_queue_new(conf->visits_max, &p->queue);
+    rc = pfl_host_queue_new(conf->visits_max, &p->corrupt.key, &p->queue);
     if (rc != 0) {
         pfl_mem_free(p);
         return rc;

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A map of hosts: see host_map.h. Buckets of a fixed number: PFL_HOST_MAP_MAX hosts are 4 in
- * each. Names are those of certificates, which the authority gives. Ownership: none.
+ * each, whatever names a relay invents: it does not know the key. Ownership: none.
  */
 #include "collector/relay/host_map.h"
 
 #include <string.h>
 
-#include "base/hash.h"
-
-void pfl_host_map_init(struct pfl_host_map *self)
+static size_t find_bucket(const struct pfl_host_map *m, const char *name)
 {
-    *self = (struct pfl_host_map){.len = 0};
+    return pfl_hash_keyed(&m->hash_key, pfl_span_of(name, strlen(name))) % PFL_HOST_MAP_BUCKETS;
+}
+
+void pfl_host_map_init(struct pfl_host_map *self, const struct pfl_hash_key *hash_key)
+{
+    *self = (struct pfl_host_map){.hash_key = *hash_key};
     for (unsigned i = 0; i < PFL_HOST_MAP_LISTS; i++)
         pfl_list_init(&self->lists[i]);
 }
 
 struct pfl_host_entry *pfl_host_map_find(const struct pfl_host_map *self, const char *name)
 {
-    struct pfl_host_entry *e = self->buckets[pfl_hash_str(name) % PFL_HOST_MAP_BUCKETS];
+    struct pfl_host_entry *e = self->buckets[find_bucket(self, name)];
 
     while (e != NULL && strcmp(e->name, name) != 0)
         e = e->chain;
@@ -27,7 +30,7 @@ struct pfl_host_entry *pfl_host_map_find(const struct pfl_host_map *self, const 
 
 int pfl_host_map_add(struct pfl_host_map *self, const char *name, struct pfl_host_entry *entry)
 {
-    struct pfl_host_entry **bucket = &self->buckets[pfl_hash_str(name) % PFL_HOST_MAP_BUCKETS];
+    struct pfl_host_entry **bucket = &self->buckets[find_bucket(self, name)];
 
     if (!pfl_identity_is_name(name))
         return PFL_EINVAL;
@@ -74,7 +77,7 @@ struct pfl_host_entry *pfl_host_map_find_excess(const struct pfl_host_map *self,
 
 void pfl_host_map_remove(struct pfl_host_map *self, struct pfl_host_entry *entry)
 {
-    struct pfl_host_entry **at = &self->buckets[pfl_hash_str(entry->name) % PFL_HOST_MAP_BUCKETS];
+    struct pfl_host_entry **at = &self->buckets[find_bucket(self, entry->name)];
 
     while (*at != entry)
         at = &(*at)->chain;

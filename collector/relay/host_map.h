@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "proto/tunnel/identity.h"
 
@@ -29,6 +30,7 @@ struct pfl_host_entry {
 };
 
 struct pfl_host_map {
+    struct pfl_hash_key hash_key;
     struct pfl_host_entry *buckets[PFL_HOST_MAP_BUCKETS]; /* borrowed until they are removed */
     struct pfl_list lists[PFL_HOST_MAP_LISTS];
     unsigned counts[PFL_HOST_MAP_LISTS];
@@ -36,7 +38,8 @@ struct pfl_host_map {
     unsigned len;
 };
 
-void pfl_host_map_init(struct pfl_host_map *self);
+/* `hash_key` is secret: a relay names any hosts, whatever certificates there are. */
+void pfl_host_map_init(struct pfl_host_map *self, const struct pfl_hash_key *hash_key);
 /* NULL: none. */
 struct pfl_host_entry *pfl_host_map_find(const struct pfl_host_map *self, const char *name);
 /* A zeroed entry, into list 0. PFL_EINVAL: this is no host's name; PFL_ELIMIT: the map is full.

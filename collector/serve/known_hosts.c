@@ -32,13 +32,13 @@ static struct host *host_of(struct pfl_host_entry *entry)
     return (struct host *)(void *)entry;
 }
 
-int pfl_known_hosts_new(struct pfl_known_hosts **ret_hosts)
+int pfl_known_hosts_new(const struct pfl_hash_key *hash_key, struct pfl_known_hosts **ret_hosts)
 {
     struct pfl_known_hosts *k = pfl_mem_zalloc(sizeof(*k));
 
     if (k == NULL)
         return PFL_ENOMEM;
-    pfl_host_map_init(&k->hosts);
+    pfl_host_map_init(&k->hosts, hash_key);
     *ret_hosts = k;
     return 0;
 }

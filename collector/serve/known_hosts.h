@@ -7,10 +7,12 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/hash.h"
 
 struct pfl_known_hosts;
 
-PFL_MUST_USE int pfl_known_hosts_new(struct pfl_known_hosts **ret_hosts);
+PFL_MUST_USE int pfl_known_hosts_new(const struct pfl_hash_key *hash_key,
+                                     struct pfl_known_hosts **ret_hosts);
 void pfl_known_hosts_free(struct pfl_known_hosts *self); /* NULL is legal */
 
 struct pfl_known_host {

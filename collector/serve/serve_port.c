@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -161,12 +162,15 @@ int pfl_serve_open(const struct pfl_serve_conf *conf, struct pfl_serve **ret_ser
                                                 .on_orders_changed = on_orders_changed,
                                                 .on_empty = on_empty};
     struct pfl_serve *v = pfl_mem_zalloc(sizeof(*v));
+    struct pfl_hash_key key;
     int rc;
 
     if (v == NULL)
         return PFL_ENOMEM;
     v->conf = *conf;
-    rc = pfl_known_hosts_new(&v->hosts);
+    rc = getrandom(&key, sizeof(key), 0) == (ssize_t)sizeof(key) ? 0 : PFL_EIO;
+    if (rc == 0)
+        rc = pfl_known_hosts_new(&key, &v->hosts);
     if (rc == 0)
         rc = load_tls(v, &v->tls);
     if (rc != 0) {

@@ -55,7 +55,7 @@ static void run(struct pfl_job *job, struct pfl_buf *out)
     struct pfl_known_hosts *hosts;
     enum pfl_job_step step;
 
-    if (pfl_known_hosts_new(&hosts) != 0)
+    if (pfl_known_hosts_new(&(struct pfl_hash_key){{3, 5}}, &hosts) != 0)
         abort();
     while ((step = pfl_job_take(job)) != PFL_JOB_END) {
         if (step == PFL_JOB_WAIT || (step == PFL_JOB_REPLY && pfl_job_reply(job, hosts, out) != 0))

@@ -11,6 +11,8 @@
 
 #include "tests/support/sweep.h"
 
+static const struct pfl_hash_key key = {{3, 5}};
+
 static struct pfl_rollout *rollout;
 
 /* What it says of its orders is another hash: a reason for a turn. */
@@ -50,7 +52,7 @@ static void slow_hosts_come_later_and_have_half_of_the_turns(void **state)
     static const char *const names[] = {"s0", "s1", "s2"};
 
     (void)state;
-    assert_int_equal(pfl_rollout_new(2, &rollout), 0);
+    assert_int_equal(pfl_rollout_new(2, &key, &rollout), 0);
     for (unsigned i = 0; i < 3; i++) {
         report(names[i], "01");
         give(take(names[i], 0), PFL_ROLLOUT_DONE, true);

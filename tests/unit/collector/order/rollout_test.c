@@ -70,6 +70,7 @@ struct world {
 };
 
 static struct world *w;
+static const struct pfl_hash_key key = {{3, 5}};
 
 static uint64_t random_below(uint64_t n)
 {
@@ -506,7 +507,7 @@ static void restart(void)
 {
     pfl_rollout_free(w->rollout);
     w->rollout = NULL;
-    assert_int_equal(pfl_rollout_new(2, &w->rollout), 0);
+    assert_int_equal(pfl_rollout_new(2, &key, &w->rollout), 0);
     assert_int_equal(report_all(true), 0);
 }
 
@@ -524,7 +525,7 @@ static int setup(void **state)
         w->orders[i].may = true;
         w->orders[i].generation = 1;
     }
-    return pfl_rollout_new(2, &w->rollout);
+    return pfl_rollout_new(2, &key, &w->rollout);
 }
 
 static int teardown(void **state)

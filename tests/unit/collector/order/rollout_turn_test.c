@@ -12,6 +12,8 @@
 #include "proto/unpack.h"
 #include "tests/support/sweep.h"
 
+static const struct pfl_hash_key key = {{3, 5}};
+
 #define UNIX_MS 1800000000000ull
 
 static const char order_text[] =
@@ -30,7 +32,7 @@ static struct pfl_rollout *make_rollout(void)
     Perfleet__Order *order = NULL;
     struct pfl_buf bytes;
 
-    assert_int_equal(pfl_rollout_new(2, &rollout), 0);
+    assert_int_equal(pfl_rollout_new(2, &key, &rollout), 0);
     assert_int_equal(pfl_order_parse(pfl_span_of(order_text, sizeof(order_text) - 1),
                                      PFL_ORDER_PLAIN, &order, why),
                      0);

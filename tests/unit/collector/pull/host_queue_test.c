@@ -15,12 +15,14 @@
 #include "tests/support/recorded.h"
 #include "tests/support/sweep.h"
 
+static const struct pfl_hash_key key = {{3, 5}};
+
 static struct pfl_host_queue *queue;
 
 static int setup(void **state)
 {
     (void)state;
-    return pfl_host_queue_new(2, &queue);
+    return pfl_host_queue_new(2, &key, &queue);
 }
 
 static int teardown(void **state)
@@ -384,7 +386,7 @@ static int sweep_body(void *arg)
 {
     struct pfl_queued_host_state s = {.name = "a", .is_connected = true};
     struct pfl_host_queue *t;
-    int rc = pfl_host_queue_new(1, &t);
+    int rc = pfl_host_queue_new(1, &key, &t);
 
     (void)arg;
     if (rc != 0)

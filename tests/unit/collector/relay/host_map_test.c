@@ -12,6 +12,8 @@
 
 #include "base/mem.h"
 
+static const struct pfl_hash_key key = {{3, 5}};
+
 static struct pfl_host_map map;
 static struct pfl_host_entry entries[3];
 
@@ -21,7 +23,7 @@ static int set_up(void **state)
 
     (void)state;
     memset(entries, 0, sizeof(entries));
-    pfl_host_map_init(&map);
+    pfl_host_map_init(&map, &key);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(pfl_host_map_add(&map, names[i], &entries[i]), 0);
     return 0;
@@ -37,6 +39,45 @@ static void a_host_is_found_by_its_name_until_it_is_removed(void **state)
     assert_ptr_equal(pfl_host_map_find(&map, "a"), &entries[0]);
     assert_int_equal(map.len, 2);
     assert_int_equal(map.counts[0], 2);
+}
+
+/* Names that a relay chose to be in one place, whatever its table is: they end in each letter that
+ * makes the hash of the rest 0 modulo the number of places. */
+static bool is_chosen(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (uint8_t)*name) * 16777619u;
+    return hash % PFL_HOST_MAP_BUCKETS == 0;
+}
+
+static void names_that_a_relay_chose_are_in_many_places(void **state)
+{
+    static struct pfl_host_map large;
+    static struct pfl_host_entry many[2000];
+    const struct pfl_host_entry *e;
+    unsigned longest = 0;
+    size_t len = 0;
+
+    (void)state;
+    pfl_host_map_init(&large, &key);
+    for (unsigned i = 0; len < 2000; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "h%u", i);
+        if (is_chosen(name))
+            assert_int_equal(pfl_host_map_add(&large, name, &many[len++]), 0);
+    }
+    for (size_t i = 0; i < PFL_HOST_MAP_BUCKETS; i++) {
+        unsigned chain = 0;
+
+        for (e = large.buckets[i]; e != NULL; e = e->chain)
+            chain++;
+        longest = chain > longest ? chain : longest;
+    }
+    assert_in_range(longest, 1, 10);
+    assert_ptr_equal(pfl_host_map_find(&large, many[1999].name), &many[1999]);
 }
 
 static void a_list_is_in_the_order_of_moves(void **state)
@@ -116,7 +157,7 @@ static void a_full_map_refuses_a_host_until_one_is_removed(void **state)
 
     (void)state;
     assert_non_null(all);
-    pfl_host_map_init(&map);
+    pfl_host_map_init(&map, &key);
     for (unsigned i = 0; i < PFL_HOST_MAP_MAX; i++) {
         char name[16];
 
@@ -171,6 +212,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_host_is_found_by_its_name_until_it_is_removed, set_up),
+        cmocka_unit_test(names_that_a_relay_chose_are_in_many_places),
         cmocka_unit_test_setup(a_list_is_in_the_order_of_moves, set_up),
         cmocka_unit_test_setup(any_host_is_given_until_the_map_is_empty, set_up),
         cmocka_unit_test_setup(a_list_is_due_with_its_first_host, set_up),

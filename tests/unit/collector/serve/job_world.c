@@ -295,7 +295,8 @@ int world_begin(void **state)
         pfl_index_open(&index, why, &world.engines.index) != 0)
         return -1;
     if (pfl_store_put_new(world.engines.store, &world.put) != 0 ||
-        pfl_known_hosts_new(&world.hosts) != 0 || world_open_scope(policy) != 0)
+        pfl_known_hosts_new(&(struct pfl_hash_key){{3, 5}}, &world.hosts) != 0 ||
+        world_open_scope(policy) != 0)
         return -1;
     return pfl_index_join(world.engines.index, "c1", &generation);
 }

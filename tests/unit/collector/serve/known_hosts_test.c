@@ -14,6 +14,8 @@
 #include "perfleet/segment.fields.h"
 #include "tests/support/sweep.h"
 
+static const struct pfl_hash_key key = {{3, 5}};
+
 static int set(struct pfl_known_hosts *hosts, const char *name, unsigned relay, bool is_connected,
                const char *label)
 {
@@ -47,7 +49,7 @@ static void a_host_is_connected_by_any_relay(void **state)
     struct pfl_known_hosts *hosts;
 
     (void)state;
-    assert_int_equal(pfl_known_hosts_new(&hosts), 0);
+    assert_int_equal(pfl_known_hosts_new(&key, &hosts), 0);
     assert_false(pfl_known_hosts_is_connected(hosts, "a"));
     assert_int_equal(set(hosts, "a", 0, true, NULL), 0);
     assert_int_equal(set(hosts, "a", 7, true, NULL), 0);
@@ -66,7 +68,7 @@ static void labels_are_the_last_ones(void **state)
     struct pfl_span labels;
 
     (void)state;
-    assert_int_equal(pfl_known_hosts_new(&hosts), 0);
+    assert_int_equal(pfl_known_hosts_new(&key, &hosts), 0);
     assert_false(pfl_known_hosts_get_labels(hosts, "a", &labels));
     assert_int_equal(set(hosts, "a", 0, true, "role=web"), 0);
     assert_true(has_label(hosts, "a", "role=web"));
@@ -84,7 +86,7 @@ static void there_is_a_largest_number_of_hosts(void **state)
     char name[80];
 
     (void)state;
-    assert_int_equal(pfl_known_hosts_new(&hosts), 0);
+    assert_int_equal(pfl_known_hosts_new(&key, &hosts), 0);
     for (unsigned i = 0; i < PFL_HOST_MAP_MAX; i++) {
         (void)snprintf(name, sizeof(name), "host-%u", i);
         assert_int_equal(set(hosts, name, 0, true, "x=y"), 0);
@@ -113,7 +115,7 @@ static void a_new_host_takes_the_place_of_the_one_that_left_first(void **state)
     char name[32];
 
     (void)state;
-    assert_int_equal(pfl_known_hosts_new(&hosts), 0);
+    assert_int_equal(pfl_known_hosts_new(&key, &hosts), 0);
     for (unsigned i = 0; i < PFL_HOST_MAP_MAX; i++) {
         (void)snprintf(name, sizeof(name), "host-%u", i);
         assert_int_equal(set(hosts, name, i % 2, true, "x=y"), 0);
@@ -141,7 +143,7 @@ static void a_new_host_takes_the_place_of_the_one_that_left_first(void **state)
 static int set_some(void *arg)
 {
     struct pfl_known_hosts *hosts = NULL;
-    int rc = pfl_known_hosts_new(&hosts);
+    int rc = pfl_known_hosts_new(&key, &hosts);
 
     (void)arg;
     if (rc == 0)
