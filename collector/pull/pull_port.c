@@ -33,6 +33,7 @@
 #define LEASE_BYTES     (sizeof(LEASE) + PFL_IDENTITY_NAME_BYTES)
 #define HOST_SILENCE_MS 60000u                /* then the visit ends */
 #define SLOW_LOOK_MS    5000u                 /* a host that is too slow: does another one wait? */
+#define CLOCK_BEHIND_NS UINT64_C(60000000000) /* is worth a line in the log */
 #define FULL_MS         30000u                /* after a put without room: others wait for it */
 
 struct slot {
@@ -60,6 +61,8 @@ struct slot {
     Perfleet__Segment segment; /* the current one, with the host's verified name */
     struct pfl_index_place place;
     uint64_t stored_unix_ns;
+    uint64_t index_unix_ns; /* another collector's clock, which the index has; 0: none */
+    uint64_t index_boot_ns; /* ours, then */
     struct pfl_buf description;
     char description_key[PFL_STORE_KEY_BYTES];
     char why[PFL_INDEX_WHY_BYTES];
@@ -113,6 +116,15 @@ static bool is_of_index(enum pfl_visit_step step)
            step == PFL_VISIT_LEASE || step == PFL_VISIT_GIVE_LEASE;
 }
 
+/* With the time by which retention goes: see get_stored_unix_ns. */
+static int take_lease(struct slot *s, struct pfl_index *index, const char *lease)
+{
+    int rc = pfl_index_lease(index, lease, &s->is_leased);
+
+    s->index_boot_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
+    return rc == 0 && s->is_leased ? pfl_index_get_clock(index, &s->index_unix_ns) : rc;
+}
+
 static int call_index(struct slot *s)
 {
     struct pfl_index *index = s->pull->conf.engines->index;
@@ -120,7 +132,7 @@ static int call_index(struct slot *s)
 
     (void)snprintf(lease, sizeof(lease), LEASE "%s", pfl_queued_host_get_name(s->host));
     if (s->step == PFL_VISIT_LEASE)
-        return pfl_index_lease(index, lease, &s->is_leased);
+        return take_lease(s, index, lease);
     if (s->step == PFL_VISIT_GIVE_LEASE)
         return pfl_index_give_lease(index, lease);
     if (s->step == PFL_VISIT_SET_LIVE)
@@ -226,12 +238,29 @@ static int make_key(struct slot *s, const char *suffix, char *ret_key)
     return pfl_store_key_make(&parts, ret_key);
 }
 
+/* Another collector's retention would take what a clock that is behind stores for old. */
+static uint64_t get_stored_unix_ns(const struct slot *s)
+{
+    uint64_t unix_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+    uint64_t there_ns = s->index_unix_ns;
+
+    if (there_ns == 0)
+        return unix_ns;
+    there_ns += pfl_clock_now_ns(PFL_CLOCK_BOOTTIME) - s->index_boot_ns;
+    if (there_ns > unix_ns && there_ns - unix_ns > CLOCK_BEHIND_NS)
+        pfl_log_warn("clock-behind",
+                     "seconds=%llu effect=\"traces are stored with the time of the index\" "
+                     "remedy=\"set the clock right, here or at the other collector\"",
+                     (unsigned long long)((there_ns - unix_ns) / 1000000000));
+    return there_ns > unix_ns ? there_ns : unix_ns;
+}
+
 static int prepare_reserve(struct slot *s)
 {
     s->segment = *pfl_visit_get_segment(s->visit);
     s->segment.host = (char *)(uintptr_t)pfl_queued_host_get_name(s->host);
     s->segment.collector = NULL;
-    s->stored_unix_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+    s->stored_unix_ns = get_stored_unix_ns(s);
     if (pfl_ulid_make(s->stored_unix_ns / NS_OF_MS, s->place.id) != 0)
         return PFL_EIO;
     s->place.key[0] = '\0';
@@ -242,7 +271,7 @@ static int prepare_description(struct slot *s)
 {
     Perfleet__StoredTrace trace = PERFLEET__STORED_TRACE__INIT;
 
-    s->stored_unix_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+    s->stored_unix_ns = get_stored_unix_ns(s);
     trace.id = s->place.id;
     trace.segment = &s->segment;
     trace.has_stored_unix_ns = true;
@@ -631,6 +660,7 @@ static int begin_visit(struct slot *s, struct pfl_queued_host *host)
     s->relay = (pfl_queued_host_get_turn(host) + PFL_HOST_MAP_RELAYS - 1) % PFL_HOST_MAP_RELAYS;
     s->tries = 0;
     s->request_id = 0;
+    s->index_unix_ns = 0;
     s->pace = (struct pfl_host_timeout){.bytes = 0};
     pfl_buf_init(&s->description, PFL_DESCRIPTION_MAX_BYTES);
     run(s);

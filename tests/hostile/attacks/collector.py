@@ -12,10 +12,11 @@ import time
 
 from attacks.collection import COLLECTOR, LIST_SEGMENTS, READ_SEGMENT, Collection, HELLO, Spool, field
 from fleet import cpu_seconds, wait_until
+from postgres import Postgres
 from tunnel_abuse import ACK, DATA, GOAWAY, RST, SETTINGS, WINDOW, agent, answer_all, frame
 from world import Failed, get_slowness
 
-ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions", "full_store"]
+ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions", "full_store", "clock_behind"]
 RELEASE_SEGMENT = 7
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -271,3 +272,45 @@ def full_store(build):
                 is_stored = got[2] == RELEASE_SEGMENT
                 vic.reply(got[0], got[1], *([make(len(data), hashlib.sha256(data).digest())] if got[2] == LIST_SEGMENTS else []))
         return net.judge("the other host's segment is stored after %.0f s; " % (time.monotonic() - begin))
+
+
+def clock_behind(build):
+    """what a collector stores whose clock is 8 days behind is not old for another one's retention"""
+    report = {**HELLO, "/v1/events": (b'{"kind":"spool","segments":1,"bytes":90,"orders":"0000000000000000"}\n', False)}
+    data, now = b"\x0a\x02\x50\x05" * 20, time.time_ns()
+    segment = b"".join([field(2, b"ann"), field(3, b"web"), field(4, b"01ARZ3NDEKTSV4RRFFQ69G5FAV"), field(5, 1),
+                        field(6, len(data)), field(7, hashlib.sha256(data).digest()), field(11, now), field(12, now)])
+    shim = build / "tests/libclock_shim.so"
+    with Postgres() as postgres, Collector(build) as net:
+        if not postgres.is_there or not shim.exists():
+            return "SKIP no PostgreSQL, or no clock that can be moved"
+        offsets = net.dir / "offsets"
+        offsets.write_bytes(struct.pack("16q", -8 * 86400 * 10**9, *[0] * 15))
+
+        def start(name, *before):
+            net.start(name, [*before, net.program("collector", "perfleet-collector"), "--relay", net.relay_address, "--store",
+                             net.dir / "store", "--index", postgres.where, "--instance", name, "--keep", "*:age=7d",
+                             *net.tls("operator-col")])
+            wait_until(lambda: "serving: " in net.log(name), "a collector does not serve")
+
+        start("right")
+        wait_until(lambda: postgres.rows("SELECT count(*) FROM clock") == ["1"], "there is no cycle of retention")
+        net.children["right"].send_signal(signal.SIGSTOP)  # the other one stores
+        try:
+            start("behind", "env", "LD_PRELOAD=%s" % shim, "PFL_CLOCK_SHIM=%s" % offsets)
+            eve = Giver(agent(net.relay_address, str(net.keys), "host-eve"))
+            answer_all(eve.peer, report, lambda path: path == "/v1/events")
+            end = time.monotonic() + 60
+            while postgres.rows("SELECT count(*) FROM segment WHERE state = 1") != ["1"]:
+                if time.monotonic() > end:
+                    raise Failed("nothing is stored: %s" % net.log("behind")[-300:])
+                got = eve.read()
+                if got:
+                    eve.reply(got[0], got[1], *([field(6, segment)] if got[2] == LIST_SEGMENTS else
+                                                [field(7, data)] if got[2] == READ_SEGMENT else []))
+        finally:
+            net.children["right"].send_signal(signal.SIGCONT)
+        age_s = int(postgres.rows("SELECT round(extract(epoch FROM now()) - stored_ns / 1e9) FROM segment")[0])
+        if age_s > 120:
+            raise Failed("what was stored now is %d s old" % age_s)
+        return net.judge("what was stored now is %d s old; " % age_s)
