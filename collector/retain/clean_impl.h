@@ -63,6 +63,7 @@ struct pfl_clean {
     char live_after[PFL_INDEX_ID_BYTES];
     char objects_after[PFL_STORE_KEY_BYTES];
     unsigned steps;               /* pages of this sweep in this cycle */
+    uint64_t sweep_begun_ns;      /* of the monotonic clock */
     bool is_counted;              /* tombstones, in this cycle */
     uint64_t unknown;             /* in this round of the store */
     struct pfl_buf description;   /* room is reserved */
@@ -89,6 +90,9 @@ void pfl_clean_make_description_key(const char *key, char *dst);
 /* The description first: an object without one is no trace for a rebuild. */
 int pfl_clean_delete_objects(struct pfl_clean *self, const struct pfl_clean_item *item);
 void pfl_clean_drop_trace(struct pfl_clean *self);
+/* A sweep waits for the store at each object: a slow one must not keep retention waiting. */
+void pfl_clean_begin_sweep(struct pfl_clean *self);
+bool pfl_clean_is_sweep_late(const struct pfl_clean *self);
 
 /* ---- steps; each sets the next phase ---- */
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "collector/retain/clean_impl.h"
 
 void pfl_clean_drop_trace(struct pfl_clean *self)
@@ -15,6 +16,17 @@ void pfl_clean_drop_trace(struct pfl_clean *self)
     if (self->trace != NULL)
         pfl_proto_free(&self->trace->base);
     self->trace = NULL;
+}
+
+void pfl_clean_begin_sweep(struct pfl_clean *self)
+{
+    self->steps = 0;
+    self->sweep_begun_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+}
+
+bool pfl_clean_is_sweep_late(const struct pfl_clean *self)
+{
+    return pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - self->sweep_begun_ns >= self->conf.sweep_ns;
 }
 
 /* The port logs it: quoting is not for threads. */

@@ -45,6 +45,10 @@ void pfl_clean_look_for_objects(struct pfl_clean *self)
             pfl_clean_give_up(self, "store", pfl_store_get_error());
             return;
         }
+        if (i + 1 < self->len && pfl_clean_is_sweep_late(self)) { /* the next cycle continues */
+            memcpy(self->live_after, item->id, sizeof(self->live_after));
+            self->len = i + 1;
+        }
     }
     self->phase = PFL_CLEAN_PHASE_LIVE_NOTE;
 }
@@ -72,8 +76,9 @@ void pfl_clean_note_lost(struct pfl_clean *self)
     }
     self->steps++;
     self->phase = PFL_CLEAN_PHASE_LIVE_LIST;
-    if (self->live_after[0] == '\0' || self->steps == PFL_CLEAN_SWEEP_STEPS) {
+    if (self->live_after[0] == '\0' || self->steps == PFL_CLEAN_SWEEP_STEPS ||
+        pfl_clean_is_sweep_late(self)) {
         self->phase = PFL_CLEAN_PHASE_OBJECTS_LIST;
-        self->steps = 0;
+        pfl_clean_begin_sweep(self);
     }
 }

@@ -116,8 +116,13 @@ static void next_orphan(struct pfl_clean *self)
 {
     while (self->at < self->len && !self->items[self->at].is_orphan)
         self->at++;
-    if (self->at < self->len) {
+    if (self->at < self->len && (self->at == 0 || !pfl_clean_is_sweep_late(self))) {
         self->phase = PFL_CLEAN_PHASE_ORPHAN_LOOK;
+        return;
+    }
+    if (self->at < self->len) { /* the next cycle continues */
+        memcpy(self->objects_after, self->items[self->at - 1].key, sizeof(self->objects_after));
+        self->phase = PFL_CLEAN_PHASE_SWEEP;
         return;
     }
     if (self->objects_after[0] == '\0') { /* the round is over */
@@ -126,7 +131,8 @@ static void next_orphan(struct pfl_clean *self)
     }
     self->steps++;
     self->phase = PFL_CLEAN_PHASE_OBJECTS_LIST;
-    if (self->objects_after[0] == '\0' || self->steps == PFL_CLEAN_SWEEP_STEPS)
+    if (self->objects_after[0] == '\0' || self->steps == PFL_CLEAN_SWEEP_STEPS ||
+        pfl_clean_is_sweep_late(self))
         self->phase = PFL_CLEAN_PHASE_SWEEP;
 }
 

@@ -143,5 +143,5 @@ void pfl_clean_forget(struct pfl_clean *self)
         return; /* again: others have the index in between */
     self->cycles++;
     self->phase = PFL_CLEAN_PHASE_LIVE_LIST;
-    self->steps = 0;
+    pfl_clean_begin_sweep(self);
 }

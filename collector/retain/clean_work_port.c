@@ -11,7 +11,8 @@
  * A process that dies between two steps leaves a tombstone, which the next cycle deletes: the
  * deletion in the store may be repeated. Failures: an engine that does not answer ends the cycle; a
  * tombstone whose object cannot be deleted is put behind the others. Owns its pages. Limits:
- * PFL_CLEAN_PAGE, and PFL_CLEAN_SWEEP_STEPS pages of each sweep in a cycle.
+ * PFL_CLEAN_PAGE, and PFL_CLEAN_SWEEP_STEPS pages and PFL_CLEAN_SWEEP_MS of each sweep in a cycle:
+ * the next cycle continues where it ended.
  */
 #include "collector/retain/clean_impl.h"
 
@@ -56,6 +57,8 @@ int pfl_clean_new(const struct pfl_clean_conf *conf, struct pfl_clean **ret_clea
     (void)snprintf(self->fleet, sizeof(self->fleet), "%s", conf->fleet);
     if (self->conf.grace_s == 0)
         self->conf.grace_s = PFL_CLEAN_GRACE_S;
+    if (self->conf.sweep_ns == 0)
+        self->conf.sweep_ns = PFL_CLEAN_SWEEP_MS * UINT64_C(1000000);
     pfl_buf_init(&self->description, PFL_DESCRIPTION_MAX_BYTES);
     rc = pfl_buf_reserve(&self->description, PFL_DESCRIPTION_MAX_BYTES, &room);
     if (rc == 0)

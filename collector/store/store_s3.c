@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "collector/store/disk_room.h"
 #include "collector/store/s3_http.h"
@@ -30,6 +31,7 @@
 #define UPLOAD_BYTES  512u
 #define LIST_MAX      500u /* objects of one answer */
 #define LIST_PAGES    16u  /* answers of one list, and one for each key of ours */
+#define LIST_S        60   /* for one list, and to abort the uploads of one */
 #define CHECKS        6u
 #define CHECK_WAIT_US 25000u
 #define BODY_BYTES    (64u + PARTS_MAX * (ETAG_BYTES + 96u))
@@ -429,6 +431,11 @@ static bool read_key(const struct s3_store *self, struct pfl_span parent,
     return pfl_store_is_key(dst);
 }
 
+static bool is_late(uint64_t begun_ns)
+{
+    return pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) - begun_ns > LIST_S * UINT64_C(1000000000);
+}
+
 struct page {
     const struct pfl_store_listing *what;
     struct pfl_store_object *dst;
@@ -513,6 +520,7 @@ static int list(struct pfl_store *base, const struct pfl_store_listing *what,
 {
     struct s3_store *self = store_of(base);
     struct page page = {.what = what, .dst = dst, .room = room};
+    uint64_t begun_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
     int rc;
 
     if (what->after[0] != '\0' && snprintf(page.after, sizeof(page.after), "%s%s", self->prefix,
@@ -521,7 +529,9 @@ static int list(struct pfl_store *base, const struct pfl_store_listing *what,
     (void)snprintf(page.prefix, sizeof(page.prefix), "%s%s", self->prefix, what->prefix);
     do {
         rc = list_page(self, &page);
-    } while (rc == 0 && page.has_more && page.number < LIST_PAGES + page.len);
+    } while (rc == 0 && page.has_more && page.number < LIST_PAGES + page.len && !is_late(begun_ns));
+    if (rc == 0 && page.has_more && is_late(begun_ns))
+        rc = pfl_store_fail(PFL_EAGAIN, "the store's list takes longer than %d s", LIST_S);
     if (rc == 0 && page.has_more)
         rc = pfl_store_fail(PFL_EIO,
                             "the store's list has too many keys that are no trace's, up to "
@@ -533,15 +543,18 @@ static int list(struct pfl_store *base, const struct pfl_store_listing *what,
 
 /* -- sweep -- */
 
+/* What a store refuses to abort ends the sweep; one that takes long continues at the next. */
 static int abort_listed(struct s3_store *self, struct pfl_span answer, int64_t before,
                         unsigned *ret_count)
 {
     struct pfl_s3_xml_element element;
     struct pfl_span root;
     struct pfl_span id;
+    uint64_t begun_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    int failure = 0;
     int rc = pfl_s3_xml_open(answer, "ListMultipartUploadsResult", &root);
 
-    while (rc == 0 && pfl_s3_xml_next(&root, &element, &rc)) {
+    while (rc == 0 && failure == 0 && !is_late(begun_ns) && pfl_s3_xml_next(&root, &element, &rc)) {
         char key[PFL_STORE_KEY_BYTES];
         char upload[UPLOAD_BYTES];
 
@@ -550,8 +563,12 @@ static int abort_listed(struct s3_store *self, struct pfl_span answer, int64_t b
             pfl_s3_xml_find(element.content, "UploadId", &id) != 0 ||
             pfl_s3_xml_text(id, false, upload, sizeof(upload)) != 0)
             continue;
-        *ret_count += abort_upload(self, key, upload) == 0;
+        failure = abort_upload(self, key, upload);
+        *ret_count += failure == 0;
+        failure = failure == PFL_ENOENT ? 0 : failure;
     }
+    if (failure != 0)
+        return failure;
     return rc == 0 ? 0 : pfl_store_fail(PFL_EIO, "the store's list of uploads is malformed");
 }
 

@@ -291,6 +291,41 @@ static void a_missing_object_is_reported_and_found_again(void **state)
     assert_true(store_world_has(&w, trace.key)); /* reported, and left */
 }
 
+/* Each cycle ends, whatever the store takes for an object, and the next one continues. */
+static void a_sweep_that_takes_long_continues_in_the_next_cycle(void **state)
+{
+    struct store_world_trace traces[3];
+    struct store_world_trace orphans[3];
+    struct pfl_keep_rules rules = no_rules();
+    const struct pfl_clean_conf conf = {.store = w.store,
+                                        .index = w.index,
+                                        .rules = &rules,
+                                        .fleet = "demo",
+                                        .grace_s = 1,
+                                        .sweep_ns = 1};
+    struct pfl_clean *clean = NULL;
+    unsigned lost = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        traces[i] = (struct store_world_trace){.number = i + 1, .bytes = 10, .stored_ns = T0};
+        store_world_put(&w, &traces[i], STORE_WORLD_DESCRIPTION | STORE_WORLD_ROW, 1);
+        orphans[i] = (struct store_world_trace){.number = i + 4, .bytes = 10, .stored_ns = T0};
+        store_world_put(&w, &orphans[i], STORE_WORLD_OBJECT, 1);
+    }
+    assert_int_equal(pfl_clean_new(&conf, &clean), 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        lost += cycle(clean, pfl_clock_now_ns(PFL_CLOCK_REALTIME) + DAY, "trace-lost");
+        assert_int_equal(lost, i);
+    }
+    for (unsigned i = 0; i < 10; i++)
+        (void)cycle(clean, pfl_clock_now_ns(PFL_CLOCK_REALTIME) + DAY, NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_false(store_world_has(&w, orphans[i].key));
+    assert_int_equal(pfl_clean_get_figures(clean)->orphans, 3);
+    pfl_clean_free(clean);
+}
+
 static void orphans_go_after_the_grace_and_whole_traces_stay(void **state)
 {
     struct store_world_trace unfinished = {.number = 1, .bytes = 10, .stored_ns = T0};
@@ -668,6 +703,7 @@ int main(void)
         CASE(what_cannot_be_deleted_is_put_off),
         CASE(tombstones_are_deleted_at_the_same_time_and_those_that_wait_are_counted),
         CASE(a_missing_object_is_reported_and_found_again),
+        CASE(a_sweep_that_takes_long_continues_in_the_next_cycle),
         CASE(orphans_go_after_the_grace_and_whole_traces_stay),
         CASE(what_puts_left_is_removed),
         CASE(all_that_is_due_is_forgotten),

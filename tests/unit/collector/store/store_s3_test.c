@@ -390,6 +390,23 @@ static void fields_without_end_are_refused(void **state)
     assert_non_null(strstr(pfl_store_get_error(), "the answer is too long"));
 }
 
+#define UPLOAD(id) "<Upload><Key>v1/a</Key><UploadId>" id "</UploadId></Upload>"
+
+static void an_upload_that_stays_ends_the_sweep(void **state)
+{
+    static const char *const answers[] = {
+        "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n<ListMultipartUploadsResult>" UPLOAD("1")
+            UPLOAD("2") UPLOAD("3") "</ListMultipartUploadsResult>",
+        "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", NO_RIGHT,
+        "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", NULL};
+    unsigned count;
+
+    (void)state;
+    play(answers);
+    assert_int_equal(pfl_store_sweep(store, 0, &count), PFL_EPERM);
+    assert_int_equal(count, 0);
+}
+
 static void settings_are_judged(void **state)
 {
     static const struct pfl_store_conf bad[] = {
@@ -580,6 +597,7 @@ int main(void)
         CASE(a_list_without_end_is_refused),
         CASE(a_list_with_keys_that_nobody_asked_for_is_refused),
         CASE(fields_without_end_are_refused),
+        CASE(an_upload_that_stays_ends_the_sweep),
         cmocka_unit_test(settings_are_judged),
         cmocka_unit_test(keys_are_read_from_a_file),
         cmocka_unit_test(keys_are_read_from_metadata),
