@@ -10,8 +10,9 @@
  * is returned at once. At the end of the reply, and when the array is full, the collected slices
  * are copied to `partial`. A run is one field, between packets.
  *
- * Failures: malformed protobuf and packets past the maximum end the host's stream; no part of an
- * unfinished packet was returned. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of `partial`.
+ * Failures: malformed protobuf ends the host's stream; no part of an unfinished packet was
+ * returned. Limits: PFL_PACKET_SCAN_SLICES iovecs, the maximum of `partial`: packets past it are
+ * skipped.
  */
 #include "proto/packet_scan.h"
 
@@ -215,6 +216,16 @@ static int hand_out(struct pfl_packet_scan *self, struct gathering *g, pfl_packe
     return rc;
 }
 
+/* The packet is too large: what it has so far, and what follows, is counted. */
+static void skip(struct pfl_packet_scan *self, struct gathering *g, const struct slice *slice)
+{
+    self->skipped_bytes += self->partial.len + g->bytes + slice->data.len;
+    self->skipped += !self->is_skipping;
+    self->is_skipping = self->is_open = !slice->is_last;
+    pfl_buf_clear(&self->partial);
+    *g = (struct gathering){0};
+}
+
 static int take_slice(struct pfl_packet_scan *self, struct gathering *g, const struct slice *slice)
 {
     if (g->len == PFL_PACKET_SCAN_SLICES) {
@@ -223,8 +234,6 @@ static int take_slice(struct pfl_packet_scan *self, struct gathering *g, const s
         if (rc != 0)
             return rc;
     }
-    if (slice->data.len > self->partial.max_bytes - self->partial.len - g->bytes)
-        return PFL_ELIMIT;
     if (slice->data.len != 0) {
         self->slices[++g->len] =
             (struct iovec){(void *)(uintptr_t)slice->data.data, slice->data.len};
@@ -248,6 +257,9 @@ int pfl_packet_scan_feed(struct pfl_packet_scan *self, struct pfl_span body, pfl
             struct iovec whole = {(void *)(uintptr_t)slice.data.data, slice.data.len};
 
             rc = cb(user, &whole, 1, whole.iov_len);
+        } else if (self->is_skipping ||
+                   slice.data.len > self->partial.max_bytes - self->partial.len - g.bytes) {
+            skip(self, &g, &slice);
         } else {
             rc = take_slice(self, &g, &slice);
             if (rc == 0 && slice.is_last)

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 
-/* A host with a larger packet is broken: no real packet comes near this size. */
+/* A larger packet is skipped: any local program may have written it. */
 #define PFL_PACKET_MAX_BYTES (64u * 1024 * 1024)
 
 #define PFL_PACKET_SCAN_SLICES 64
@@ -35,6 +35,9 @@ struct pfl_packet_scan {
     pfl_packet_run_cb on_run; /* NULL, as set by init: runs were not requested and are refused */
     struct pfl_buf partial;   /* owned; slices of earlier replies of the open packet */
     bool is_open;             /* a packet has begun and not ended */
+    bool is_skipping;         /* it exceeds the maximum */
+    uint64_t skipped;         /* packets that did */
+    uint64_t skipped_bytes;   /* of these, so far */
     struct iovec slices[PFL_PACKET_SCAN_SLICES + 1]; /* [0] is reserved for `partial` */
 };
 
@@ -42,9 +45,9 @@ void pfl_packet_scan_init(struct pfl_packet_scan *self, size_t packet_max_bytes)
 void pfl_packet_scan_fini(struct pfl_packet_scan *self);
 
 /*
- * Takes one serialized ReadBuffersResponse; `user` is on_run's, too. PFL_EPROTO if it is malformed,
- * PFL_ELIMIT if a packet exceeds the maximum, PFL_ENOMEM, or what `cb` or on_run returned. After a
- * failure: only fini.
+ * Takes one serialized ReadBuffersResponse; `user` is on_run's, too. A packet that exceeds the
+ * maximum is counted, and not handed out. PFL_EPROTO if it is malformed, PFL_ENOMEM, or what `cb`
+ * or on_run returned. After a failure: only fini.
  */
 PFL_MUST_USE int pfl_packet_scan_feed(struct pfl_packet_scan *self, struct pfl_span body,
                                       pfl_packet_cb cb, void *user);

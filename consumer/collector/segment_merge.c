@@ -30,6 +30,7 @@ struct run {
     uint64_t fed;
     uint64_t asked; /* bytes of the row that were wanted until now */
     uint64_t decoded_bytes;
+    uint64_t skip_bytes; /* the rest of a packet that is too long */
     struct pfl_buf bytes;
     uint64_t at_unix_ns; /* of its last packet */
     size_t host;         /* of the merge */
@@ -434,9 +435,38 @@ static enum found find_packet(const struct run *run, struct pfl_span *ret_packet
     return FOUND_PACKET;
 }
 
+static bool begin_skip(struct run *run)
+{
+    struct pfl_span bytes = pfl_buf_get(&run->bytes);
+    struct pfl_reader r = pfl_reader_of(bytes);
+    bool is_packet = bytes.len != 0 && pfl_reader_u8(&r) == PACKET_TAG;
+    uint64_t len = is_packet ? pfl_reader_varint(&r) : 0;
+
+    if (r.failed || len <= PFL_PACKET_MAX_BYTES)
+        return false;
+    run->skip_bytes = len;
+    pfl_buf_consume(&run->bytes, bytes.len - r.left);
+    return true;
+}
+
+/* Any local program may have written a packet that is too long: what follows it is read. */
+static void skip_long(struct pfl_segment_merge *m, struct run *run)
+{
+    while (run->skip_bytes != 0 || begin_skip(run)) {
+        size_t len = run->bytes.len < run->skip_bytes ? run->bytes.len : (size_t)run->skip_bytes;
+
+        pfl_buf_consume(&run->bytes, len);
+        run->skip_bytes -= len;
+        if (run->skip_bytes != 0)
+            return;
+        pfl_merge_refuse(m->merge, run->host);
+    }
+}
+
 static void next_row(struct run *run)
 {
     pfl_buf_fini(&run->bytes);
+    run->skip_bytes = 0;
     run->row++;
     run->fed = 0;
     run->asked = 0;
@@ -475,12 +505,17 @@ static bool find_next(struct pfl_segment_merge *m, struct run *run, struct pfl_s
 {
     while (run->row < run->end) {
         const struct pfl_segment_row *row = &m->rows.rows[run->row];
+        enum found found = FOUND_PART;
         size_t missing;
-        enum found found = row->is_failed ? FOUND_PART : find_packet(run, ret_packet, &missing);
 
+        if (!row->is_failed) {
+            skip_long(m, run);
+            found = find_packet(run, ret_packet, &missing);
+        }
         if (found == FOUND_PACKET)
             return true;
-        if (found == FOUND_NONSENSE || (run->fed == row->bytes && run->bytes.len != 0))
+        if (found == FOUND_NONSENSE ||
+            (run->fed == row->bytes && (run->bytes.len != 0 || run->skip_bytes != 0)))
             fail_row(m, run);
         /* What was asked for still comes. */
         if (run->fed != run->asked || (run->fed != row->bytes && !row->is_failed))

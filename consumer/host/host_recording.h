@@ -101,11 +101,12 @@ struct pfl_host_report {
     bool is_cut_short;               /* reading began and did not complete */
     uint64_t passes;                 /* reads while it recorded */
     enum pfl_session_fate fate;
-    bool is_given_up;      /* with all others, for a reason that is not its own */
-    uint64_t bytes_read;   /* of packets */
-    int64_t read_began_ns; /* CLOCK_BOOTTIME here; 0: not begun */
-    int64_t read_ended_ns; /* likewise */
-    unsigned resumes;      /* how often its connection was lost and restored */
+    bool is_given_up;         /* with all others, for a reason that is not its own */
+    uint64_t bytes_read;      /* of packets */
+    uint64_t skipped_packets; /* too long to be read */
+    int64_t read_began_ns;    /* CLOCK_BOOTTIME here; 0: not begun */
+    int64_t read_ended_ns;    /* likewise */
+    unsigned resumes;         /* how often its connection was lost and restored */
 };
 
 /* Begins to connect; on_change follows from the loop. PFL_ENOMEM. */

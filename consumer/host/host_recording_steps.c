@@ -344,7 +344,7 @@ static const char *why_unreadable(int rc)
     case PFL_EPROTO:
         return "the host sent slices or runs that are no trace packets";
     case PFL_ELIMIT:
-        return "the host sent a packet of more than 64 MiB, or more sequences than a host may have";
+        return "the host sent more sequences than a host may have";
     case PFL_ENOMEM:
         return "out of memory";
     case PFL_EIO:
@@ -357,6 +357,7 @@ static const char *why_unreadable(int rc)
 int pfl_host_recording_take_packets(struct pfl_host_recording *self,
                                     const struct pfl_rpc_reply *reply)
 {
+    uint64_t skipped_bytes = self->scan.skipped_bytes;
     int rc;
 
     if (!reply->success) {
@@ -364,6 +365,9 @@ int pfl_host_recording_take_packets(struct pfl_host_recording *self,
         return PFL_ECLOSED;
     }
     rc = pfl_packet_scan_feed(&self->scan, reply->body, on_scanned, self);
+    self->report.skipped_packets = self->scan.skipped;
+    if (rc == 0 && self->scan.skipped_bytes != skipped_bytes) /* they were in its buffers, too */
+        rc = pfl_host_recording_charge(self, 0, self->scan.skipped_bytes - skipped_bytes);
     if (rc == 0 && !reply->has_more && pfl_packet_scan_is_open(&self->scan))
         rc = PFL_EPROTO;
     if (self->has_spent_budget)
@@ -376,7 +380,7 @@ int pfl_host_recording_take_packets(struct pfl_host_recording *self,
 /* A host that answers without data is as stuck as one that does not answer. */
 void pfl_host_recording_note_progress(struct pfl_host_recording *self)
 {
-    uint64_t bytes = self->report.bytes_read + self->scan.partial.len;
+    uint64_t bytes = self->report.bytes_read + self->scan.partial.len + self->scan.skipped_bytes;
 
     if (self->is_paused || bytes - self->progress_bytes < PROGRESS_MIN_BYTES)
         return;

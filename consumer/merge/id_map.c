@@ -51,7 +51,21 @@ static int grow(struct pfl_id_map *self)
     return 0;
 }
 
-static int add(struct pfl_id_map *self, uint32_t from, uint32_t *next_id)
+bool pfl_id_map_find(struct pfl_id_map *self, uint32_t from, uint32_t *ret_to)
+{
+    const struct pfl_id_map_slot *slot;
+
+    if (self->last.to == 0 || self->last.from != from) {
+        slot = self->capacity != 0 ? find_slot(self, self->slots, self->capacity, from) : NULL;
+        if (slot == NULL || slot->to == 0)
+            return false;
+        self->last = *slot;
+    }
+    *ret_to = self->last.to;
+    return true;
+}
+
+int pfl_id_map_add(struct pfl_id_map *self, uint32_t from, uint32_t *next_id, uint32_t *ret_to)
 {
     if (self->len >= self->max_len || *next_id == 0)
         return PFL_ELIMIT;
@@ -64,30 +78,17 @@ static int add(struct pfl_id_map *self, uint32_t from, uint32_t *next_id)
     self->last = (struct pfl_id_map_slot){from, (*next_id)++};
     *find_slot(self, self->slots, self->capacity, from) = self->last;
     self->len++;
+    *ret_to = self->last.to;
     return 0;
 }
 
 int pfl_id_map_get(struct pfl_id_map *self, uint32_t from, uint32_t *next_id, uint32_t *ret_to,
                    bool *ret_is_new)
 {
-    bool is_new = false;
+    bool is_new = !pfl_id_map_find(self, from, ret_to);
+    int rc = is_new ? pfl_id_map_add(self, from, next_id, ret_to) : 0;
 
-    if (self->last.to == 0 || self->last.from != from) {
-        const struct pfl_id_map_slot *slot =
-            self->capacity != 0 ? find_slot(self, self->slots, self->capacity, from) : NULL;
-
-        is_new = slot == NULL || slot->to == 0;
-        if (is_new) {
-            int rc = add(self, from, next_id);
-
-            if (rc != 0)
-                return rc;
-        } else {
-            self->last = *slot;
-        }
-    }
-    *ret_to = self->last.to;
-    if (ret_is_new != NULL)
+    if (rc == 0 && ret_is_new != NULL)
         *ret_is_new = is_new;
-    return 0;
+    return rc;
 }

@@ -29,9 +29,15 @@ struct pfl_id_map {
 void pfl_id_map_init(struct pfl_id_map *self, size_t max_len, const struct pfl_hash_key *hash_key);
 void pfl_id_map_fini(struct pfl_id_map *self);
 
+/* False: it has none yet. */
+bool pfl_id_map_find(struct pfl_id_map *self, uint32_t from, uint32_t *ret_to);
+/* Of one that has none: it gets *next_id, which is then incremented. PFL_ELIMIT past max_len or
+ * when *next_id is used up (0), PFL_ENOMEM. */
+PFL_MUST_USE int pfl_id_map_add(struct pfl_id_map *self, uint32_t from, uint32_t *next_id,
+                                uint32_t *ret_to);
+
 /*
- * The id that `from` maps to; a new one gets *next_id, which is then incremented. `ret_is_new` may
- * be NULL. PFL_ELIMIT past max_len or when *next_id is used up (0), PFL_ENOMEM.
+ * The id that `from` maps to, found or added. `ret_is_new` may be NULL. Failures as of add.
  */
 PFL_MUST_USE int pfl_id_map_get(struct pfl_id_map *self, uint32_t from, uint32_t *next_id,
                                 uint32_t *ret_to, bool *ret_is_new);

@@ -11,9 +11,9 @@
  *
  * A compressed packet is decoded as a whole, and then the packets in it are merged, one by one.
  *
- * Failures: a packet that is no protobuf message, that cannot be decoded, or that has too many
- * trusted fields is counted and left out, because one bad packet would make the whole file
- * unreadable. A host with too many ids fails (PFL_ELIMIT). Ownership: hosts, their maps and the
+ * Failures: a packet that is no protobuf message, that cannot be decoded, that has too many trusted
+ * fields, or an id beyond what its user or the host may have, is counted and left out, because one
+ * bad packet would make the whole file unreadable. Ownership: hosts, their maps and the
  * buffers belong to the merge; the room to the sink. Limits: PFL_MERGE_DECODED_MAX_BYTES.
  */
 #include "consumer/merge/merge.h"
@@ -110,6 +110,8 @@ static int fill_host(struct pfl_merge *self, const struct pfl_merge_host_conf *c
                                 .drift_ns = conf->drift_ns,
                                 .error_ns = conf->error_ns};
     pfl_id_map_init(&h->sequences, PFL_MERGE_MAX_SEQUENCES, &self->hash_key);
+    h->sequences_of_users.max = PFL_MERGE_MAX_SEQUENCES;
+    h->all_sequences_of_users.max = PFL_MERGE_HOST_SEQUENCES;
     pfl_id_map_init(&h->machines, PFL_MERGE_MAX_MACHINES, &self->hash_key);
     h->name = pfl_mem_strdup(conf->name);
     h->points = pfl_mem_memdup(points, points_len * sizeof(*points));
@@ -154,26 +156,36 @@ const struct pfl_merge_stats *pfl_merge_get_stats(const struct pfl_merge *self, 
     return &self->hosts[host].stats;
 }
 
-/* How many this session may have: it counts with the others of its host. */
-static size_t count_allowed(const struct pfl_merge *self, const struct pfl_merge_host *h)
+static void give_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint64_t who)
 {
-    size_t allowed =
-        h->sequences.len + PFL_MERGE_HOST_SEQUENCES - self->hosts[h->payer].sequences_len;
-
-    return allowed < PFL_MERGE_MAX_SEQUENCES ? allowed : PFL_MERGE_MAX_SEQUENCES;
+    pfl_shares_give(&h->sequences_of_users, who, 1);
+    pfl_shares_give(&self->hosts[h->payer].all_sequences_of_users, who, 1);
 }
 
-int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint32_t from,
-                           uint32_t *ret_to, bool *ret_is_new)
+/* Of this session, and of all of its host. */
+static bool take_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint64_t who)
 {
-    size_t before = h->sequences.len;
+    if (!pfl_shares_take(&h->sequences_of_users, who, 1))
+        return false;
+    if (pfl_shares_take(&self->hosts[h->payer].all_sequences_of_users, who, 1))
+        return true;
+    pfl_shares_give(&h->sequences_of_users, who, 1);
+    return false;
+}
+
+int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint64_t who,
+                           uint32_t from, uint32_t *ret_to)
+{
     int rc;
 
-    h->sequences.max_len = count_allowed(self, h);
-    rc = pfl_id_map_get(&h->sequences, from, &self->next_sequence, ret_to, ret_is_new);
-    self->hosts[h->payer].sequences_len += h->sequences.len - before;
-    if (rc == 0)
-        h->stats.sequences = (uint32_t)h->sequences.len;
+    if (pfl_id_map_find(&h->sequences, from, ret_to))
+        return 0;
+    if (!take_sequence(self, h, who))
+        return PFL_ELIMIT;
+    rc = pfl_id_map_add(&h->sequences, from, &self->next_sequence, ret_to);
+    if (rc != 0)
+        give_sequence(self, h, who);
+    h->stats.sequences = (uint32_t)h->sequences.len;
     return rc;
 }
 
@@ -251,11 +263,11 @@ static int emit_packet(struct pfl_merge_host *h, const struct packet *p)
     return 0;
 }
 
-/* The last value wins, but the first packet of a sequence carries a bare 1 from some services. */
-/* Losses are rare enough for another walk. Fields end in their slices, as the first walk found. */
-static uint32_t find_pid(const struct packet *p)
+/* Losses, and new sequences, are rare enough for another walk. Fields end in their slices, as the
+ * first walk found. The last value wins. */
+static uint64_t find_number(const struct packet *p, uint32_t id, uint64_t otherwise)
 {
-    uint32_t pid = 0;
+    uint64_t number = otherwise;
 
     for (int i = 0; i < p->slices_len; i++) {
         struct pfl_reader r =
@@ -263,12 +275,25 @@ static uint32_t find_pid(const struct packet *p)
         struct pfl_field f;
 
         while (pfl_reader_field(&r, &f))
-            if (f.id == TRACE_PACKET__TRUSTED_PID && f.type == PFL_WIRE_VARINT)
-                pid = (uint32_t)f.value;
+            if (f.id == id && f.type == PFL_WIRE_VARINT)
+                number = (uint32_t)f.value;
     }
-    return pid;
+    return number;
 }
 
+/* Nobody chooses which user the service writes. */
+static int map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p,
+                        uint32_t *ret_to, bool *ret_is_new)
+{
+    *ret_is_new = !pfl_id_map_find(&h->sequences, p->view.sequence, ret_to);
+    if (!*ret_is_new)
+        return 0;
+    return pfl_merge_map_sequence(self, h,
+                                  find_number(p, TRACE_PACKET__TRUSTED_UID, PFL_MERGE_NOBODY),
+                                  p->view.sequence, ret_to);
+}
+
+/* The first packet of a sequence carries a bare 1 from some services. */
 static int count_loss(struct pfl_merge *self, struct pfl_merge_host *h, const struct packet *p,
                       uint32_t sequence, bool is_first)
 {
@@ -278,7 +303,8 @@ static int count_loss(struct pfl_merge *self, struct pfl_merge_host *h, const st
     if (is_loss) {
         h->stats.loss_marks++;
         h->stats.loss_reasons |= v->loss_reasons;
-        pfl_lossy_processes_note(&h->stats.lossy_processes, find_pid(p));
+        pfl_lossy_processes_note(&h->stats.lossy_processes,
+                                 (uint32_t)find_number(p, TRACE_PACKET__TRUSTED_PID, 0));
     }
     return v->has_sequence ? pfl_interned_note(&self->interned, sequence, v->flags, is_loss,
                                                &h->stats.unreadable)
@@ -426,9 +452,13 @@ static int merge_viewed(struct pfl_merge *self, struct pfl_merge_host *h, struct
         return decode_packet(self, h, p);
     /* Without one it has 0, which is mapped, too: Trace Processor ends its load at a packet that
      * needs a sequence and has none. */
-    rc = pfl_merge_map_sequence(self, h, p->view.sequence, &sequence, &is_first);
+    rc = map_sequence(self, h, p, &sequence, &is_first);
     if (rc == 0)
         rc = map_machine(self, h, p->view.machine, &machine);
+    if (rc == PFL_ELIMIT) {
+        h->stats.refused_packets++;
+        return 0;
+    }
     if (rc == 0)
         rc = count_loss(self, h, p, sequence, is_first);
     if (rc != 0)
@@ -468,12 +498,14 @@ int pfl_merge_map_tail(struct pfl_merge *self, struct pfl_merge_host *h,
     struct packet p = {.slices = &slice, .slices_len = 1, .bytes = tail.len, .view = *view};
     uint32_t sequence = 0;
     uint32_t machine;
+    bool is_new;
     int rc = map_machine(self, h, view->machine, &machine);
 
     if (rc == 0)
-        rc = pfl_merge_map_sequence(self, h, view->sequence, &sequence, NULL);
+        rc = map_sequence(self, h, &p, &sequence, &is_new);
+    *ret_out = (struct pfl_merge_tail){.sequence = 0}; /* no packet is merged with it */
     if (rc != 0)
-        return rc;
+        return rc == PFL_ELIMIT ? 0 : rc;
     set_ids(&p, sequence, machine);
     put_packet(&p, ret_out->bytes);
     ret_out->len = packet_size(&p);
@@ -574,6 +606,11 @@ int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *sl
         rc = merge_decoded(self, h);
     pfl_buf_clear(&self->decoded); /* also after a failure: the next packet is another host's */
     return rc;
+}
+
+void pfl_merge_refuse(struct pfl_merge *self, size_t host)
+{
+    self->hosts[host].stats.refused_packets++;
 }
 
 uint64_t pfl_merge_get_packets(const struct pfl_merge *self)

@@ -105,10 +105,12 @@ PFL_MUST_USE int pfl_merge_join(struct pfl_merge *self, size_t host);
 /* Writes more clock points of a host, later than those it has; the reference has none. */
 PFL_MUST_USE int pfl_merge_add_points(struct pfl_merge *self, size_t host,
                                       const struct pfl_clock_point *points, size_t points_len);
+/* Counts a packet of a host that is not given to pfl_merge_packet, as it is too long. */
+void pfl_merge_refuse(struct pfl_merge *self, size_t host);
 /*
  * One packet of a host (index from add_host), `bytes` long, in slices. A packet that cannot be
- * merged is counted and left out: 0. PFL_ELIMIT (more sequences or machines than one host may have:
- * the host fails), PFL_ENOMEM, or what the sink returned.
+ * merged is counted and left out, and so is one of a sequence or machine beyond what a user or a
+ * host may have: 0. PFL_ENOMEM, or what the sink returned.
  */
 PFL_MUST_USE int pfl_merge_packet(struct pfl_merge *self, size_t host, const struct iovec *slices,
                                   int slices_len, size_t bytes);

@@ -4,6 +4,7 @@
 #define PFL_CONSUMER_MERGE_IMPL_H
 
 #include "base/buf.h"
+#include "base/shares.h"
 #include "consumer/merge/id_map.h"
 #include "consumer/merge/interned.h"
 #include "consumer/merge/kept_packets.h"
@@ -39,9 +40,10 @@ struct pfl_merge_host {
     uint32_t machine_id;  /* 0 = the reference */
     bool is_same_machine; /* as another host, which has name and clock */
     struct pfl_id_map sequences;
-    struct pfl_id_map machines; /* remote machines of this host's service */
-    size_t payer;         /* the host that counts the sequences of all its sessions and boots */
-    size_t sequences_len; /* of all for whom it counts */
+    size_t payer; /* the host that counts the sequences of all its sessions and boots */
+    struct pfl_shares sequences_of_users;     /* by the uid that the service wrote */
+    struct pfl_shares all_sequences_of_users; /* likewise, of all for whom it counts */
+    struct pfl_id_map machines;               /* remote machines of this host's service */
     struct pfl_kept_packets kept;
     struct pfl_packet_tail tail;
     struct pfl_merge_tail tail_out; /* of `tail`: at most PFL_MERGE_TAIL_BLOCK bytes */
@@ -74,8 +76,11 @@ struct pfl_merge_special {
     uint64_t timestamp_ns;
 };
 
-int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint32_t from,
-                           uint32_t *ret_to, bool *ret_is_new);
+/* Of a sequence that may be new, of that user. PFL_ELIMIT: the user has its share of them already;
+ * PFL_ENOMEM. */
+PFL_MUST_USE int pfl_merge_map_sequence(struct pfl_merge *self, struct pfl_merge_host *h,
+                                        uint64_t who, uint32_t from, uint32_t *ret_to);
+#define PFL_MERGE_NOBODY (PFL_SHARES_UIDS | 1) /* no user is known */
 
 /* Writes the rewritten packet to self->scratch; empty: the packet is omitted from the merged file.
  * PFL_EPARSE: malformed inside. */

@@ -12,7 +12,8 @@
  *     remote_clock_sync (107) host_clocks                     moved to the reference's boot clock
  *
  * Happy path: the packet is copied field by field to the scratch buffer, the one field rebuilt.
- * Failures: malformed inside (PFL_EPARSE, the packet is refused), out of memory, too many ids.
+ * Failures: malformed inside (PFL_EPARSE, the packet is refused), out of memory. Ids that are too
+ * many are left out.
  */
 #include "base/message.h"
 #include "consumer/merge/merge_impl.h"
@@ -42,9 +43,12 @@ static int map_ids(struct rewriter *rw, struct pfl_span message, const uint32_t 
     pfl_buf_init(&nested, SMALL_MAX);
     while (rc == 0 && pfl_reader_field(&r, &f)) {
         if (f.id == path[0] && path[1] == 0 && f.type == PFL_WIRE_VARINT) {
-            rc = pfl_merge_map_sequence(rw->merge, rw->host, (uint32_t)f.value, &to, NULL);
+            rc = pfl_merge_map_sequence(rw->merge, rw->host, PFL_MERGE_NOBODY, (uint32_t)f.value,
+                                        &to);
             if (rc == 0)
                 rc = pfl_message_append_varint(out, f.id, to);
+            else if (rc == PFL_ELIMIT) /* the trace has nothing of it */
+                rc = 0;
         } else if (f.id == path[0] && f.type == PFL_WIRE_BYTES) {
             pfl_buf_clear(&nested);
             rc = map_ids(rw, f.bytes, path + 1, &nested);
@@ -218,5 +222,5 @@ int pfl_merge_rewrite(struct pfl_merge *self, struct pfl_merge_host *h,
     if (rc != 0 || !is_wanted)
         pfl_buf_clear(&self->scratch);
     /* Nested messages are bounded tighter than packets: past it the packet is nonsense. */
-    return rc == PFL_ELIMIT && h->sequences.len < h->sequences.max_len ? PFL_EPARSE : rc;
+    return rc == PFL_ELIMIT ? PFL_EPARSE : rc;
 }

@@ -108,7 +108,7 @@ static int map_tail(struct run *run)
     int rc = pfl_merge_map_tail(run->merge, run->host, &run->tail_view, run->tail, &run->out);
 
     run->is_tail_mapped = true;
-    run->is_tail_plain = rc == 0 && run->out.len <= BLOCK;
+    run->is_tail_plain = rc == 0 && run->out.sequence != 0 && run->out.len <= BLOCK;
     return rc;
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/closer.h"
+#include "base/log.h"
 #include "perfetto/consumer_port.fields.h"
 #include "perfetto/trace_packet.fields.h"
 
@@ -106,6 +107,9 @@ static void end(struct pfl_file_pull *p)
     if (p->phase == PFL_FILE_PULL_OVER)
         return;
     p->phase = PFL_FILE_PULL_OVER;
+    if (p->scan.skipped != 0)
+        pfl_log_warn("packets-left-out", "packets=%llu reason=\"more than 64 MiB\"",
+                     (unsigned long long)p->scan.skipped);
     if (fdatasync(p->conf.fd) != 0 && errno == EIO)
         give_up_file(p, errno);
     p->conf.on_finished(p->conf.user);

@@ -30,7 +30,7 @@ void pfl_recording_summarize_host(const struct pfl_recording *self, size_t host,
                             ? (double)(h.report->read_ended_ns - h.report->read_began_ns) / 1e9
                             : 0,
         .loss_marks = h.merged.loss_marks,
-        .refused_packets = h.merged.refused_packets,
+        .refused_packets = h.merged.refused_packets + h.report->skipped_packets,
         .unreadable = h.merged.unreadable,
         .unrepeated_packets = h.merged.unrepeated_packets,
         .lossy_processes = h.merged.lossy_processes,

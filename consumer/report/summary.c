@@ -176,9 +176,9 @@ static int add_losses(const struct pfl_summary *s, const struct pfl_summary_host
     if (rc == 0 && h->losses.writer_losses != 0)
         rc = add_losers(h, out);
     if (rc == 0 && h->refused_packets != 0)
-        rc = pfl_text_add(out,
-                          "  lost: %" PRIu64 " packets that are malformed or cannot be decoded\n",
-                          h->refused_packets);
+        rc = pfl_text_add(
+            out, "  lost: %" PRIu64 " packets that are malformed, too long or cannot be decoded\n",
+            h->refused_packets);
     if (rc == 0)
         rc = add_unreadable(h, out);
     if (rc == 0 && h->unrepeated_packets != 0)

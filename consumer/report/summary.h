@@ -38,7 +38,7 @@ struct pfl_summary_host {
     unsigned resumes;            /* of its connection */
     double read_seconds;         /* 0: unknown */
     uint64_t loss_marks;         /* gaps that packets report */
-    uint64_t refused_packets;    /* that could not be merged */
+    uint64_t refused_packets;    /* that could not be read or merged */
     uint64_t unrepeated_packets; /* that each file of a rotation should have, and did not fit */
     struct pfl_interned_counts unreadable;
     struct pfl_lossy_processes lossy_processes;

@@ -171,6 +171,11 @@ int pfl_copy_reader_feed(struct pfl_copy_reader *self, struct pfl_span reply)
     return pfl_packet_scan_feed(&self->scan, reply, on_packet, self);
 }
 
+uint64_t pfl_copy_reader_get_skipped(const struct pfl_copy_reader *self)
+{
+    return self->scan.skipped;
+}
+
 uint64_t pfl_copy_reader_get_begin_ns(const struct pfl_copy_reader *self)
 {
     return self->begin_ns != 0 && !self->is_obscure ? self->begin_ns : self->ring_ns;

@@ -9,7 +9,7 @@
 #include "proto/compressed.h"
 #include "proto/packet_scan.h"
 
-#define PFL_COPY_PACKET_BYTES (16u << 20) /* a larger packet ends the copy */
+#define PFL_COPY_PACKET_BYTES (16u << 20) /* the copy is without a larger packet */
 
 struct pfl_copy_reader {
     struct pfl_packet_scan scan;
@@ -32,9 +32,11 @@ struct pfl_copy_reader_conf {
 
 void pfl_copy_reader_init(struct pfl_copy_reader *self, const struct pfl_copy_reader_conf *conf);
 void pfl_copy_reader_fini(struct pfl_copy_reader *self); /* legal on zeroed memory */
-/* PFL_EPROTO; PFL_ELIMIT: the copy or a packet is too large; PFL_ENOMEM. Then: only fini. Packets
- * that the service compressed stay so. */
+/* PFL_EPROTO; PFL_ELIMIT: the copy is too large; PFL_ENOMEM. Then: only fini. Packets that the
+ * service compressed stay so. */
 PFL_MUST_USE int pfl_copy_reader_feed(struct pfl_copy_reader *self, struct pfl_span reply);
+/* Packets that are too long for the copy. */
+uint64_t pfl_copy_reader_get_skipped(const struct pfl_copy_reader *self);
 /* Since when it has something: of its packets, else of the ring. */
 uint64_t pfl_copy_reader_get_begin_ns(const struct pfl_copy_reader *self);
 

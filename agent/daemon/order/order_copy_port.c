@@ -93,7 +93,8 @@ static void end(struct pfl_order_copy *c, uint8_t gap, const char *why)
     struct pfl_segments_copy_end copy_end = {
         .begin_boot_ns = pfl_copy_reader_get_begin_ns(&c->bytes),
         .end_boot_ns = c->cloned_ns != 0 ? c->cloned_ns : pfl_clock_now_ns(PFL_CLOCK_BOOTTIME),
-        .why = gap};
+        .why = gap,
+        .losses = pfl_copy_reader_get_skipped(&c->bytes)};
 
     if (c->state == COPY_DONE)
         return;
@@ -184,8 +185,7 @@ static int on_read(void *user, const struct pfl_rpc_reply *reply)
     rc = pfl_copy_reader_feed(&c->bytes, reply->body);
     if (rc != 0) {
         end(c, rc == PFL_ELIMIT ? PERFLEET__SEGMENT_GAP__WHY__QUOTA : SERVICE_DIED,
-            rc == PFL_ELIMIT   ? "the copy is larger than the order's quota, or has a packet of "
-                                 "more than 16 MiB"
+            rc == PFL_ELIMIT   ? "the copy is larger than the order's quota"
             : rc == PFL_ENOMEM ? "the agent is out of memory"
                                : "the service sends what is no trace");
         return 0;

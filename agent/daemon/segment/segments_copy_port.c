@@ -57,7 +57,8 @@ void pfl_segments_end_copy(struct pfl_segments *self, const char *id,
     r->line = (struct pfl_segment_line){.number = 1,
                                         .begin_ns = end->begin_boot_ns,
                                         .end_ns = end->end_boot_ns,
-                                        .reason = PERFLEET__SEGMENT__REASON__COPY};
+                                        .reason = PERFLEET__SEGMENT__REASON__COPY,
+                                        .losses = end->losses};
     r->gap_why = end->why;
     pfl_segments_pump(r);
 }

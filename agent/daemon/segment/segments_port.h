@@ -107,7 +107,8 @@ PFL_MUST_USE int pfl_segments_append(struct pfl_segments *self,
 struct pfl_segments_copy_end {
     uint64_t begin_boot_ns; /* of what is in the copy */
     uint64_t end_boot_ns;
-    uint8_t why; /* 0: it is whole; SEGMENT_GAP__...: it is given up, and becomes a gap */
+    uint8_t why;     /* 0: it is whole; SEGMENT_GAP__...: it is given up, and becomes a gap */
+    uint64_t losses; /* packets that are not in it */
 };
 void pfl_segments_end_copy(struct pfl_segments *self, const char *id,
                            const struct pfl_segments_copy_end *end);

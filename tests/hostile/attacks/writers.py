@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a producer does to others by the writers that it has, and by what these write."""
+import json
 import mmap
 import os
 import select
+import signal
 import struct
+import subprocess
+import tempfile
 import time
 
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 from config_text import varint
 
-ATTACKS = ["chosen_numbers", "worthless_packets", "memory_full_of_chunks", "long_packet", "clones"]
+ATTACKS = ["chosen_numbers", "worthless_packets", "memory_full_of_chunks", "long_packet", "unreadable_packet",
+           "clones"]
 PAGE, SMB = 4096, 32 << 20
 DIV1, DIV14, CHUNKS, CHUNK = 1, 5, 14, ((4096 - 8) // 14) & ~3
 COMPLETE = 3
@@ -184,6 +189,35 @@ def long_packet(build):
     """nor does one packet of 223 MiB when it is read, compressed or not"""
     return "; ".join(record(build, 512 << 10, more, write_long_packet, 57344)
                      for more in (b"", field(24, 1)))
+
+
+RECORDED = """buffers { size_kb: 131072 fill_policy: RING_BUFFER } buffers { size_kb: 4096 fill_policy: RING_BUFFER }
+data_sources { config { name: "track_event" target_buffer: 0 } }
+data_sources { config { name: "com.example.load" target_buffer: 1 } }
+duration_ms: 60000
+"""
+
+
+def unreadable_packet(build):
+    """nor does one of 65 MiB, which readers do not take, keep another buffer's packets out of root's recording"""
+    with World(build) as world, tempfile.TemporaryDirectory() as folder:
+        env = dict(os.environ, PERFETTO_PRODUCER_SOCK_NAME=str(world.producer), PERFLEET_CONFIG="")
+        config, trace = os.path.join(folder, "config"), os.path.join(folder, "trace")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(RECORDED)
+        with subprocess.Popen([build / "bin/perfleet-example", "--rate", "2000"], env=env,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as example:
+            recorder = subprocess.Popen(
+                [build / "bin/perfleet", "record", "-c", config, "-o", trace, "--json", "--host",
+                 "x=unix:" + str(world.consumer)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            said = world.attack("stranger", write_long_packet, world.producer, 16800).wait_ready(100)
+            recorder.send_signal(signal.SIGINT)
+            out, err = recorder.communicate(timeout=100)
+            example.kill()
+        host = json.loads(out)["hosts"][0] if said == "ready" else {}
+        if host.get("losses", {}).get("refused_packets") != 1 or host.get("failed_while") or host["packets"] < 1000:
+            raise Failed("%s %s %s" % (said, out, err))
+        return "root has %d packets" % host["packets"]
 
 
 class OfManyWriters(Producer):

@@ -218,27 +218,46 @@ static void a_packet_is_not_handed_out_early_before_malformed_bytes(void **state
     fini(&w);
 }
 
-static void packet_past_the_maximum_is_refused(void **state)
+/* Whatever its slices: the packet is counted, and those around it come out. */
+static void packet_past_the_maximum_is_skipped(void **state)
 {
-    static const uint8_t data[100];
-    uint8_t body[256];
+    uint8_t data[100] = {1};
+    uint8_t body[SMALL_MAX];
     struct world w;
 
     (void)state;
     init(&w, 250);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 5; i++) { /* it begins, continues, ends, and another one is between two */
         struct pfl_writer b = pfl_writer_of(body, sizeof(body));
 
-        put_slice(&b, data, sizeof(data), false);
+        if (i == 0)
+            put_slice(&b, "a", 1, true);
+        put_slice(&b, data, sizeof(data), i == 4);
+        if (i == 4)
+            put_slice(&b, "b", 1, true);
+        assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
+        assert_int_equal(pfl_packet_scan_is_open(&w.scan), i != 4);
+        assert_int_equal(w.scan.skipped, i >= 2);
+    }
+    assert_int_equal(w.packets, 2);
+    assert_int_equal(w.scan.skipped_bytes, 500);
+    {
+        uint8_t large[300] = {0};
+        struct pfl_writer b = pfl_writer_of(body, sizeof(body));
+
+        put_slice(&b, large, sizeof(large), true); /* in one */
+        put_slice(&b, "c", 1, true);
         assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), 0);
     }
-    {
-        struct pfl_writer b = pfl_writer_of(body, sizeof(body));
-
-        put_slice(&b, data, sizeof(data), true);
-        assert_int_equal(feed(&w, pfl_span_of(body, sizeof(body) - b.left)), PFL_ELIMIT);
-    }
-    assert_int_equal(w.packets, 0);
+    assert_int_equal(w.packets, 3);
+    assert_int_equal(w.scan.skipped, 2);
+    assert_int_equal(w.scan.skipped_bytes, 800);
+    assert_memory_equal(pfl_buf_get(&w.file).data,
+                        "\x0a\x01"
+                        "a\x0a\x01"
+                        "b\x0a\x01"
+                        "c",
+                        9);
     fini(&w);
 }
 
@@ -470,7 +489,7 @@ int main(void)
         cmocka_unit_test(more_slices_than_the_array_holds_are_spilled),
         cmocka_unit_test(only_a_slice_that_says_so_is_the_last_one),
         cmocka_unit_test(a_packet_is_not_handed_out_early_before_malformed_bytes),
-        cmocka_unit_test(packet_past_the_maximum_is_refused),
+        cmocka_unit_test(packet_past_the_maximum_is_skipped),
         cmocka_unit_test(empty_packets_and_empty_slices_are_harmless),
         cmocka_unit_test(reply_cut_anywhere_is_refused_or_gives_whole_packets),
         cmocka_unit_test(a_negative_answer_stops_and_is_passed_on),

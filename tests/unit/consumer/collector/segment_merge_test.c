@@ -163,6 +163,12 @@ static void close_world(struct world *w)
     trace_sink_fini(&w->sink);
 }
 
+static void close_and_look_for_leaks(struct world *w)
+{
+    close_world(w);
+    pfl_sweep_assert_no_leak();
+}
+
 static int add_record(struct world *w, const struct record *r)
 {
     w->file_of[w->added++] = (size_t)(r->file - files);
@@ -200,6 +206,13 @@ static int read_all(struct world *w, size_t piece)
         }
     }
     return rc;
+}
+
+static void merge_files(struct world *w, const char *places, size_t step)
+{
+    assert_int_equal(open_world(w, 0, 0), 0);
+    assert_int_equal(add_files(w, places), 0);
+    assert_int_equal(read_all(w, step), 0);
 }
 
 static size_t count_in(struct pfl_span trace, uint32_t id)
@@ -268,8 +281,7 @@ static void all_packets_of_all_segments_are_in_the_trace(void **state)
     assert_int_equal(beta.segments, 3);
     assert_int_equal(alpha.refused_packets + beta.refused_packets, 0);
     assert_int_equal(alpha.missing_segments + beta.failed_segments, 0);
-    close_world(&w);
-    pfl_sweep_assert_no_leak();
+    close_and_look_for_leaks(&w);
 }
 
 /* Appends a packet that says that it is compressed in this way. */
@@ -323,9 +335,7 @@ static void segments_that_deflate_compressed_are_read_as_well(void **state)
     files[1].len = 0;
     put_compressed(&files[1], DEFLATE, pfl_span_of(packed, packed_len));
     assert_int_equal(count_expected("1", ZSTD), 0);
-    assert_int_equal(open_world(&w, 0, 0), 0);
-    assert_int_equal(add_files(&w, "01"), 0);
-    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    merge_files(&w, "01", SIZE_MAX);
     files[1] = kept;
     pfl_segment_merge_get_machine(w.merge, 0, &m);
     assert_int_equal(m.failed_segments + m.refused_packets, 0);
@@ -364,16 +374,13 @@ static void a_segment_that_holds_far_more_than_its_bytes_tell_is_left(void **sta
         put_compressed(&files[1], ZSTD, pfl_span_of(packed, len));
     assert_true(3 * (40ull << 20) >
                 PFL_SEGMENT_MERGE_DECODED_BYTES + PFL_SEGMENT_MERGE_DECODED_RATIO * files[1].len);
-    assert_int_equal(open_world(&w, 0, 0), 0);
-    assert_int_equal(add_files(&w, "012"), 0);
-    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    merge_files(&w, "012", SIZE_MAX);
     files[1] = kept;
     assert_true(pfl_segment_merge_is_done(w.merge));
     pfl_segment_merge_get_machine(w.merge, 0, &m);
     assert_int_equal(m.failed_segments, 1);
     assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), count_expected("02", LOAD));
-    close_world(&w);
-    pfl_sweep_assert_no_leak();
+    close_and_look_for_leaks(&w);
 }
 
 /* Boots of one host share what it may become: each segment alone is below all other bounds. */
@@ -411,8 +418,7 @@ static void a_host_whose_segments_become_far_more_than_their_bytes_is_cut_short(
     assert_string_equal(m.name, "beta");
     assert_int_equal(m.cut_segments, 0);
     assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), count_expected("34", LOAD));
-    close_world(&w);
-    pfl_sweep_assert_no_leak();
+    close_and_look_for_leaks(&w);
 }
 
 static void a_host_becomes_no_more_than_the_operator_allows(void **state)
@@ -422,9 +428,7 @@ static void a_host_becomes_no_more_than_the_operator_allows(void **state)
     struct world w;
 
     (void)state;
-    assert_int_equal(open_world(&w, 0, 0), 0);
-    assert_int_equal(add_files(&w, "0123"), 0);
-    assert_int_equal(read_all(&w, 512), 0);
+    merge_files(&w, "0123", 512);
     pfl_segment_merge_get_machine(w.merge, 0, &alpha);
     assert_int_equal(alpha.cut_segments, 0);
     close_world(&w);
@@ -440,8 +444,7 @@ static void a_host_becomes_no_more_than_the_operator_allows(void **state)
     pfl_segment_merge_get_machine(w.merge, 1, &beta);
     assert_int_equal(beta.cut_segments, 0);
     assert_true(beta.packets != 0);
-    close_world(&w);
-    pfl_sweep_assert_no_leak();
+    close_and_look_for_leaks(&w);
 }
 
 static void a_packet_that_holds_more_than_a_packet_may_is_refused(void **state)
@@ -454,16 +457,13 @@ static void a_packet_that_holds_more_than_a_packet_may_is_refused(void **state)
 
     (void)state;
     put_compressed(&files[1], ZSTD, pfl_span_of(packed, len));
-    assert_int_equal(open_world(&w, 0, 0), 0);
-    assert_int_equal(add_files(&w, "012"), 0);
-    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    merge_files(&w, "012", SIZE_MAX);
     files[1] = kept;
     pfl_segment_merge_get_machine(w.merge, 0, &m);
     assert_int_equal(m.failed_segments, 0);
     assert_int_equal(m.refused_packets, 1);
     assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), count_expected("012", LOAD));
-    close_world(&w);
-    pfl_sweep_assert_no_leak();
+    close_and_look_for_leaks(&w);
 }
 
 /* ---- many runs of one host, each with a packet that is larger than its share ---- */
@@ -502,6 +502,13 @@ static void add_run(struct world *w, size_t number, size_t bytes)
     assert_int_equal(pfl_segment_merge_add(w->merge, &r.segment), 0);
 }
 
+static void feed_part(struct world *w, const struct pfl_segment_want *want, struct pfl_buf *trace)
+{
+    struct pfl_span part = pfl_span_of(pfl_buf_get(trace).data + want->offset, want->len);
+
+    assert_int_equal(pfl_segment_merge_feed(w->merge, want->segment, part), 0);
+}
+
 /* Answers come last to first, after all that may be asked for was asked for. */
 static void what_is_read_ahead_has_a_bound_whatever_the_number_of_runs(void **state)
 {
@@ -530,11 +537,7 @@ static void what_is_read_ahead_has_a_bound_whatever_the_number_of_runs(void **st
         /* In the trace packets are not smaller. */
         assert_true(asked <= w.sink.file.len + PFL_SEGMENT_MERGE_AHEAD_BYTES + LARGE_BYTES);
         for (size_t i = len; i-- > 0;)
-            assert_int_equal(
-                pfl_segment_merge_feed(
-                    w.merge, wants[i].segment,
-                    pfl_span_of(pfl_buf_get(&trace).data + wants[i].offset, wants[i].len)),
-                0);
+            feed_part(&w, &wants[i], &trace);
     } while (len != 0);
     assert_true(pfl_segment_merge_is_done(w.merge));
     assert_int_equal(asked, RUNS * trace.len);
@@ -545,6 +548,34 @@ static void what_is_read_ahead_has_a_bound_whatever_the_number_of_runs(void **st
     close_world(&w);
     pfl_buf_fini(&trace);
     pfl_mem_free(wants);
+    pfl_sweep_assert_no_leak();
+}
+
+/* Any local program may have written it. */
+static void a_packet_that_is_too_long_ends_no_segment(void **state)
+{
+    static uint8_t zeros[PFL_PACKET_MAX_BYTES + 1];
+    struct pfl_segment_machine m;
+    struct pfl_segment_want want;
+    struct pfl_buf trace;
+    struct world w;
+
+    (void)state;
+    pfl_buf_init(&trace, 2 * PFL_PACKET_MAX_BYTES);
+    put_load(&trace, RUN_ORIGIN + 1000, 100);
+    assert_int_equal(pfl_message_append_bytes(&trace, 1, pfl_span_of(zeros, sizeof(zeros))), 0);
+    put_load(&trace, RUN_ORIGIN + 2000, 100);
+    assert_int_equal(open_world(&w, 0, 0), 0);
+    add_run(&w, 0, trace.len);
+    assert_int_equal(pfl_segment_merge_begin(w.merge), 0);
+    while (pfl_segment_merge_want(w.merge, &want))
+        feed_part(&w, &want, &trace);
+    assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD), 2);
+    pfl_segment_merge_get_machine(w.merge, 0, &m);
+    assert_int_equal(m.failed_segments, 0);
+    assert_int_equal(m.refused_packets, 1);
+    close_world(&w);
+    pfl_buf_fini(&trace);
     pfl_sweep_assert_no_leak();
 }
 
@@ -575,8 +606,7 @@ static void of_too_many_runs_those_of_the_host_with_most_are_left_out(void **sta
     assert_int_equal(alpha.segments, PFL_MERGE_MAX_HOSTS - 1);
     assert_int_equal(alpha.left_out_segments, 2);
     assert_string_equal(pfl_segment_merge_find_largest(w.merge, true, &count), "alpha");
-    close_world(&w);
-    pfl_sweep_assert_no_leak();
+    close_and_look_for_leaks(&w);
 }
 
 /* beta's clock is 100,000 s ahead, and its packets lie after alpha's. */
@@ -587,9 +617,7 @@ static void hosts_are_on_one_timeline_with_a_bound(void **state)
     struct world w;
 
     (void)state;
-    assert_int_equal(open_world(&w, 0, 0), 0);
-    assert_int_equal(add_files(&w, "012345"), 0);
-    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    merge_files(&w, "012345", SIZE_MAX);
     pfl_segment_merge_get_machine(w.merge, 0, &m);
     assert_true(m.is_reference && m.has_clock);
     assert_int_equal(m.error_ns, 0);
@@ -644,9 +672,7 @@ static void packets_are_sorted_by_time_across_hosts(void **state)
     struct world w;
 
     (void)state;
-    assert_int_equal(open_world(&w, 0, 0), 0);
-    assert_int_equal(add_files(&w, "012345"), 0);
-    assert_int_equal(read_all(&w, SIZE_MAX), 0);
+    merge_files(&w, "012345", SIZE_MAX);
     for (size_t i = 0; i < trace_packets(&w.sink); i++) {
         struct pfl_span p = trace_packet(&w.sink, i);
 
@@ -703,8 +729,7 @@ static void a_segment_that_is_cut_short_or_no_trace_leaves_the_others_whole(void
         assert_int_equal(m.failed_segments, 1);
     }
     assert_true(count_in(pfl_buf_get(&w.sink.file), LOAD) >= count_expected("1245", LOAD));
-    close_world(&w);
-    pfl_sweep_assert_no_leak();
+    close_and_look_for_leaks(&w);
 }
 
 static void a_segment_that_cannot_be_read_is_left(void **state)
@@ -803,8 +828,7 @@ static void runs_of_a_boot_share_its_machine(void **state)
     assert_true(m.offset_ns == BETA_AHEAD_NS);
     assert_int_equal(count_in(pfl_buf_get(&w.sink.file), LOAD),
                      2 * count_expected("0", LOAD) + count_expected("3", LOAD));
-    close_world(&w);
-    pfl_sweep_assert_no_leak();
+    close_and_look_for_leaks(&w);
 }
 
 static void a_record_that_makes_no_sense_is_refused(void **state)
@@ -857,6 +881,7 @@ int main(void)
         cmocka_unit_test(a_host_becomes_no_more_than_the_operator_allows),
         cmocka_unit_test(a_packet_that_holds_more_than_a_packet_may_is_refused),
         cmocka_unit_test(what_is_read_ahead_has_a_bound_whatever_the_number_of_runs),
+        cmocka_unit_test(a_packet_that_is_too_long_ends_no_segment),
         cmocka_unit_test(of_too_many_runs_those_of_the_host_with_most_are_left_out),
         cmocka_unit_test(hosts_are_on_one_timeline_with_a_bound),
         cmocka_unit_test(the_trace_is_the_same_however_the_bytes_arrive),

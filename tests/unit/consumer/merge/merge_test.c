@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "perfetto/trace_packet.fields.h"
 #include "proto/packet_scan.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/consumer/merge/merge_world.h"
@@ -328,36 +329,76 @@ static void loss_marks_count_but_not_the_one_every_sequence_begins_with(void **s
     fini(&w);
 }
 
-static void a_host_may_not_invent_machines_without_end(void **state)
+static void machines_that_a_host_invents_without_end_are_left_out(void **state)
 {
+    const uint32_t more = 10;
     struct merge_world w;
     uint8_t packet[64];
-    int rc = 0;
-    uint32_t i = 0;
 
     (void)state;
     init(&w);
-    while (rc == 0 && i < 100000)
-        rc = merge_world_give(&w, w.b, packet, make_packet(packet, sizeof(packet), 1, ++i));
-    assert_int_equal(rc, PFL_ELIMIT);
-    assert_int_equal(i, PFL_MERGE_MAX_MACHINES + 1);
+    for (uint32_t i = 1; i <= PFL_MERGE_MAX_MACHINES + more; i++)
+        assert_int_equal(
+            merge_world_give(&w, w.b, packet, make_packet(packet, sizeof(packet), 1, i)), 0);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.b)->refused_packets, more);
+    /* Those that are known stay. */
+    assert_int_equal(merge_world_give(&w, w.b, packet, make_packet(packet, sizeof(packet), 1, 1)),
+                     0);
+    assert_int_equal(pfl_merge_get_stats(w.merge, w.b)->refused_packets, more);
     fini(&w);
 }
 
-/* Gives a host packets of ever new sequences, until it has as many as it may. */
+static void give_of_user(struct merge_world *w, size_t host, uint32_t uid, uint32_t sequence)
+{
+    uint8_t packet[32];
+    struct pfl_writer b = pfl_writer_of(packet, sizeof(packet));
+
+    pfl_writer_field_varint(&b, TIMESTAMP, 1);
+    pfl_writer_field_varint(&b, TRACE_PACKET__TRUSTED_UID, uid);
+    pfl_writer_field_varint(&b, SEQUENCE, sequence);
+    assert_int_equal(merge_world_give(w, host, packet, sizeof(packet) - b.left), 0);
+}
+
+/* A local user's producers come and go, each with many writers. */
+static void a_users_sequences_leave_those_of_others_their_part(void **state)
+{
+    const uint32_t half = PFL_MERGE_MAX_SEQUENCES / 2;
+    const struct pfl_merge_stats *stats;
+    struct merge_world w;
+
+    (void)state;
+    init(&w);
+    stats = pfl_merge_get_stats(w.merge, w.a);
+    give_of_user(&w, w.a, 0, 2);
+    for (uint32_t i = 0; i < half + 1000; i++)
+        give_of_user(&w, w.a, 1000, 1000 + i);
+    assert_in_range(stats->sequences, half - 10, half + 1);
+    assert_in_range(stats->refused_packets, 1000, 1010);
+    give_of_user(&w, w.a, 1000, 1000); /* it is known */
+    give_of_user(&w, w.a, 0, 2);
+    for (uint32_t i = 0; i < half / 4; i++)
+        give_of_user(&w, w.a, i % 2, 2 * half + i);
+    assert_in_range(stats->sequences, half + half / 4 - 10, half + half / 4 + 1);
+    assert_in_range(stats->refused_packets, 1000, 1010);
+    fini(&w);
+}
+
+/* Gives a host packets of root and of ever new sequences, until one is left out. */
 static uint32_t count_until_limit(struct merge_world *w, size_t host)
 {
     static uint32_t next = 1;
-    uint8_t packet[64];
+    const struct pfl_merge_stats *stats = pfl_merge_get_stats(w->merge, host);
     uint32_t count = 0;
-    int rc = 0;
 
-    while (rc == 0 && count <= PFL_MERGE_MAX_SEQUENCES) {
+    while (count <= PFL_MERGE_MAX_SEQUENCES) {
+        uint64_t refused = stats->refused_packets;
+
         pfl_buf_clear(&w->sink.file);
-        rc = merge_world_give(w, host, packet, make_packet(packet, sizeof(packet), ++next, 0));
-        count += rc == 0;
+        give_of_user(w, host, 0, ++next);
+        if (stats->refused_packets != refused)
+            break;
+        count++;
     }
-    assert_int_equal(rc, PFL_ELIMIT);
     return count;
 }
 
@@ -601,7 +642,8 @@ int main(void)
         cmocka_unit_test(compressed_packets_are_refused),
         cmocka_unit_test(a_packet_of_two_kinds_is_refused),
         cmocka_unit_test(loss_marks_count_but_not_the_one_every_sequence_begins_with),
-        cmocka_unit_test(a_host_may_not_invent_machines_without_end),
+        cmocka_unit_test(machines_that_a_host_invents_without_end_are_left_out),
+        cmocka_unit_test(a_users_sequences_leave_those_of_others_their_part),
         cmocka_unit_test(the_sequences_of_all_sessions_of_a_host_are_bounded),
         cmocka_unit_test(sinks_refusal_is_passed_on),
         cmocka_unit_test(merge_without_reference_does_not_begin),

@@ -106,6 +106,24 @@ static void a_copy_has_a_maximum(void **state)
     assert_int_equal(feed(), PFL_ELIMIT);
 }
 
+/* Any local program may have written it. */
+static void a_packet_that_is_too_long_is_left_out_of_the_copy(void **state)
+{
+    static const char large[1u << 19];
+
+    (void)state;
+    for (unsigned i = 0; i <= PFL_COPY_PACKET_BYTES / sizeof(large); i++) {
+        add_slice(large, sizeof(large), false);
+        assert_int_equal(feed(), 0);
+    }
+    add_slice(large, 1, true);
+    add_slice("\x08\x01", 2, true);
+    assert_int_equal(feed(), 0);
+    assert_int_equal(pfl_copy_reader_get_skipped(&copy), 1);
+    assert_int_equal(copy.bytes, 4);
+    assert_memory_equal(pfl_buf_get(&copy.out).data, "\x0a\x02\x08\x01", 4);
+}
+
 static void what_is_no_reply_is_refused(void **state)
 {
     (void)state;
@@ -229,6 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(packets_become_fields_of_a_trace),
         TEST(a_copy_has_a_maximum),
+        TEST(a_packet_that_is_too_long_is_left_out_of_the_copy),
         TEST(what_is_no_reply_is_refused),
         TEST(it_begins_with_the_earliest_packet_of_a_producer),
         TEST(snapshots_of_clocks_and_events_of_ftrace_have_times),
