@@ -106,7 +106,7 @@ static void wait_a_moment(struct probes *p)
 {
     struct timespec until;
 
-    (void)clock_gettime(CLOCK_REALTIME, &until);
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += COMMIT_PERIOD_MS * (long)NS_PER_MS;
     if (until.tv_nsec >= 1000000000) {
         until.tv_sec++;
@@ -366,8 +366,8 @@ static void poll_instance(struct source *source, uint32_t index, uint64_t now_ns
     if (!in->is_started || in->due_ns > now_ns)
         return;
     if (source->kind == PROCESS_STATS) {
-        in->due_ns = next_due_ns(now_ns, in->u.process.conf.poll_ms);
-        pfl_process_stats_poll(&in->u.process);
+        if (pfl_process_stats_poll(&in->u.process))
+            in->due_ns = next_due_ns(perfleet_time_ns(), in->u.process.conf.poll_ms);
     } else if (source->kind == SYS_STATS) {
         pfl_sys_stats_poll(&in->u.sys, now_ns, in->writer);
         in->due_ns = pfl_sys_stats_get_due_ns(&in->u.sys);
@@ -577,6 +577,7 @@ static int connect_and_loop(struct probes *p, const struct pfl_probes_conf *conf
 int pfl_probes_run(const struct pfl_probes_conf *conf, int stop_fd)
 {
     struct probes *p = pfl_mem_zalloc(sizeof(*p));
+    pthread_condattr_t clock;
     int rc = PFL_EIO;
 
     if (p == NULL)
@@ -584,7 +585,10 @@ int pfl_probes_run(const struct pfl_probes_conf *conf, int stop_fd)
     for (enum source_kind kind = FTRACE; kind < SOURCE_KINDS; kind++)
         p->sources[kind] = (struct source){.probes = p, .kind = kind};
     pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->done, NULL);
+    (void)pthread_condattr_init(&clock);
+    (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->done, &clock);
+    (void)pthread_condattr_destroy(&clock);
     p->ftrace.fs.root_fd = -1;
     p->ftrace.fs.instance_fd = -1;
     p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

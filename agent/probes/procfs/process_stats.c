@@ -4,7 +4,8 @@
  *
  * Happy path: start scans /proc (all processes, all threads); polls write changed counters and
  * describe new processes; ftrace adds met threads to `seen` and opened files to `files`, and
- * describe_fresh looks those up. A packet ends at PACKET_SOFT_BYTES and the next continues.
+ * describe_fresh looks those up. A packet ends at PACKET_SOFT_BYTES and the next continues. A poll
+ * takes turns of POLL_TURN_NS.
  * Failure: a process that ends while it is read is left out; out of memory drops one packet; files
  * that proc_reader cannot read in time are left out. Limits: ENTRIES_MAX processes with counters;
  * FILES_MAX open files of a process, FILES_START_MAX of all of them at the start and FILES_POLL_MAX
@@ -27,6 +28,7 @@
 #define FILES_START_MAX   131072u
 #define FILES_POLL_MAX    16384u /* at least FILES_MAX */
 #define BATCH             PFL_PROC_READER_PROCESSES
+#define POLL_TURN_NS      UINT64_C(20000000)
 
 void pfl_process_stats_init(struct pfl_process_stats *self, struct pfl_span config)
 {
@@ -46,6 +48,7 @@ void pfl_process_stats_fini(struct pfl_process_stats *self)
     pfl_pid_set_fini(&self->seen);
     pfl_open_files_fini(&self->files);
     pfl_probe_message_fini(&self->message);
+    pfl_mem_free(self->poll.pids);
     pfl_mem_free(self->entries);
     memset(self, 0, sizeof(*self));
 }
@@ -518,20 +521,50 @@ static void poll_processes(struct pfl_process_stats *self, const int32_t *pids, 
     }
 }
 
-void pfl_process_stats_poll(struct pfl_process_stats *self)
+static bool begin_poll(struct pfl_process_stats *self)
 {
-    size_t len;
-    int32_t *pids = pfl_proc_reader_list(0, "", SIZE_MAX, &len);
+    struct pfl_process_poll *poll = &self->poll;
 
-    if (pids == NULL)
-        return;
+    poll->pids = pfl_proc_reader_list(0, "", SIZE_MAX, &poll->len);
+    poll->at = 0;
+    if (poll->pids == NULL)
+        return false;
     self->tick++;
     pfl_file_turn_begin(&self->files_turn, self->conf.resolve_fds ? FILES_POLL_MAX : 0);
-    begin_packet(self);
-    for (size_t at = 0; at < len; at += BATCH)
-        poll_processes(self, pids + at, limit_to(len - at, BATCH));
-    pfl_mem_free(pids);
-    end_packet(self, TRACE_PACKET__PROCESS_STATS, PROCESS_STATS__COLLECTION_END_TIMESTAMP);
+    return true;
+}
+
+static void end_poll(struct pfl_process_stats *self)
+{
+    pfl_mem_free(self->poll.pids);
+    self->poll.pids = NULL;
     age_entries(self);
     pfl_process_stats_describe_fresh(self);
+}
+
+/* A file of a process's memory may take as long as a turn. */
+static void poll_batch(struct pfl_process_stats *self)
+{
+    struct pfl_process_poll *poll = &self->poll;
+    size_t len = limit_to(poll->len - poll->at, self->conf.scan_smaps_rollup ? 1 : BATCH);
+
+    poll_processes(self, poll->pids + poll->at, len);
+    poll->at += len;
+}
+
+bool pfl_process_stats_poll(struct pfl_process_stats *self)
+{
+    struct pfl_process_poll *poll = &self->poll;
+    uint64_t end_ns = perfleet_time_ns() + POLL_TURN_NS;
+
+    if (poll->pids == NULL && !begin_poll(self))
+        return true;
+    begin_packet(self);
+    while (poll->at < poll->len && perfleet_time_ns() < end_ns)
+        poll_batch(self);
+    end_packet(self, TRACE_PACKET__PROCESS_STATS, PROCESS_STATS__COLLECTION_END_TIMESTAMP);
+    if (poll->at < poll->len)
+        return false;
+    end_poll(self);
+    return true;
 }

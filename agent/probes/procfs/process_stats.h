@@ -15,6 +15,13 @@ struct pfl_process_counters_entry {
     struct pfl_proc_counters last;
 };
 
+/* A poll in progress: of long files it takes many turns. */
+struct pfl_process_poll {
+    int32_t *pids; /* owned; NULL: none is in progress */
+    size_t len;
+    size_t at;
+};
+
 struct pfl_process_stats {
     struct pfl_process_conf conf;
     struct perfleet_writer *writer; /* borrowed from the data source until stop */
@@ -24,6 +31,7 @@ struct pfl_process_stats {
     struct pfl_process_counters_entry *entries; /* owned; sorted by pid */
     size_t entry_count;
     uint32_t tick;
+    struct pfl_process_poll poll;
     struct pfl_file_turn files_turn;
     bool was_cleared;
     uint64_t scan_start_ns;
@@ -34,8 +42,9 @@ void pfl_process_stats_fini(struct pfl_process_stats *self);
 
 /* Describes all processes if the config says so. */
 void pfl_process_stats_start(struct pfl_process_stats *self, struct perfleet_writer *writer);
-/* Writes counters of all processes, and the names of new ones. */
-void pfl_process_stats_poll(struct pfl_process_stats *self);
+/* Writes counters of all processes, and the names of new ones: in turns of some 20 ms, between
+ * which others are served. False: it continues with the next call. */
+bool pfl_process_stats_poll(struct pfl_process_stats *self);
 /* Describes the threads that were added to `seen` since the last call, and names the files that
  * were opened. */
 void pfl_process_stats_describe_fresh(struct pfl_process_stats *self);

@@ -10,7 +10,8 @@
  *                     \--(caller)--> STUCK --(thread)--> ENDED --reap--> freed
  *
  * A thread sleeps if it neither runs nor waits for a processor, so that a busy machine does not
- * make it stuck. A user and its subordinate ids count as one. Failures: without a thread or memory
+ * make it stuck. Its CPU time is charged, too, after each step. A user and its subordinate ids
+ * count as one. Failures: without a thread or memory
  * there is no room. Ownership: a worker belongs to the caller's thread; the worker's thread touches
  * nothing after ENDED. Limits: PFL_SLOW_*; USERS users, of more the one with the least debt is
  * forgotten.
@@ -38,6 +39,8 @@
 #define USERS       64u
 #define LOOK_MS     10u
 #define STACK_BYTES (256u * 1024u)
+#define US_PER_MS   1000u
+#define SAY_MS      10000u /* how often it is said that files are left out */
 
 enum state { IDLE, ASKED, DONE, STUCK, ENDED };
 
@@ -45,7 +48,8 @@ struct worker {
     enum state state; /* under the lock, as is what follows up to the room */
     pthread_cond_t wake;
     void (*run)(void *room);
-    uint32_t steps; /* begun */
+    uint32_t steps;  /* begun */
+    uint64_t cpu_us; /* of the thread, when the step began */
     struct pfl_slow_step step;
     char path[PFL_SLOW_PATH_BYTES];
     int stat_fd; /* owned; the thread's own file; -1: not yet */
@@ -55,6 +59,7 @@ struct worker {
 struct user {
     uint32_t uid;
     struct pfl_token_bucket time; /* ms; per_s 0: a free place */
+    struct pfl_token_bucket work; /* us; nobody's has no limit */
 };
 
 static struct {
@@ -64,6 +69,9 @@ static struct {
     struct worker *worker; /* NULL: none */
     struct worker *stuck[PFL_SLOW_THREADS];
     struct user users[USERS];
+    uint32_t left_out; /* whose steps were skipped for their work */
+    bool has_left_out;
+    uint64_t said_ms;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local struct worker *own; /* the thread's */
@@ -75,22 +83,40 @@ static uint64_t now_ms(void)
 
 /* --- shares, locked ---------------------------------------------------------------------- */
 
+/* Of the calling thread. */
+static uint64_t get_cpu_us(void)
+{
+    struct timespec ts = {.tv_sec = 0};
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
 static bool is_of_nobody(uint32_t uid)
 {
     return uid >= PFL_SLOW_START;
 }
 
-static void fill_time(struct pfl_token_bucket *time, uint32_t uid, uint64_t now)
+static void set_work(struct user *u, uint64_t ms_per_s, uint64_t ms, uint64_t now)
 {
-    if (is_of_nobody(uid))
-        pfl_token_bucket_set(time, PFL_SLOW_NOBODY_PER_S, PFL_SLOW_NOBODY_MS, now);
-    else if (uid == PFL_SLOW_USERS)
-        pfl_token_bucket_set(time, PFL_SLOW_USERS_PER_S, PFL_SLOW_USERS_MS, now);
-    else
-        pfl_token_bucket_set(time, PFL_SLOW_USER_PER_S, PFL_SLOW_USER_MS, now);
+    pfl_token_bucket_set(&u->work, ms_per_s * US_PER_MS, ms * US_PER_MS, now);
 }
 
-static struct pfl_token_bucket *find_time(uint32_t uid)
+static void fill(struct user *u, uint64_t now)
+{
+    if (is_of_nobody(u->uid)) {
+        pfl_token_bucket_set(&u->time, PFL_SLOW_NOBODY_PER_S, PFL_SLOW_NOBODY_MS, now);
+    } else if (u->uid == PFL_SLOW_USERS) {
+        pfl_token_bucket_set(&u->time, PFL_SLOW_USERS_PER_S, PFL_SLOW_USERS_MS, now);
+        set_work(u, PFL_SLOW_USERS_WORK_PER_S, PFL_SLOW_USERS_WORK_MS, now);
+    } else {
+        pfl_token_bucket_set(&u->time, PFL_SLOW_USER_PER_S, PFL_SLOW_USER_MS, now);
+        set_work(u, PFL_SLOW_USER_WORK_PER_S, PFL_SLOW_USER_WORK_MS, now);
+    }
+}
+
+/* Valid until the next call. */
+static struct user *find_user(uint32_t uid)
 {
     struct user *best = &all.users[0];
     uint64_t now = now_ms();
@@ -99,32 +125,49 @@ static struct pfl_token_bucket *find_time(uint32_t uid)
         struct user *u = &all.users[i];
 
         if (u->time.per_s != 0 && u->uid == uid)
-            return &u->time;
+            return u;
         if (best->time.per_s != 0 &&
             (u->time.per_s == 0 ||
              pfl_token_bucket_get(&u->time, now) > pfl_token_bucket_get(&best->time, now)))
             best = u;
     }
     *best = (struct user){.uid = uid};
-    fill_time(&best->time, uid, now);
-    return &best->time;
+    fill(best, now);
+    return best;
 }
 
 static bool has_time(uint32_t uid)
 {
-    return pfl_token_bucket_get(find_time(uid), now_ms()) > 0 &&
-           (is_of_nobody(uid) || pfl_token_bucket_get(find_time(PFL_SLOW_USERS), now_ms()) > 0);
+    return pfl_token_bucket_get(&find_user(uid)->time, now_ms()) > 0 &&
+           (is_of_nobody(uid) ||
+            pfl_token_bucket_get(&find_user(PFL_SLOW_USERS)->time, now_ms()) > 0);
 }
 
-/* The common budget is charged at most what the user has left: the rest is only the user's own
- * debt. */
+static bool has_work(uint32_t uid)
+{
+    return is_of_nobody(uid) ||
+           (pfl_token_bucket_get(&find_user(uid)->work, now_ms()) > 0 &&
+            pfl_token_bucket_get(&find_user(PFL_SLOW_USERS)->work, now_ms()) > 0);
+}
+
 static void charge(uint32_t uid, uint64_t ms)
 {
-    uint64_t level = pfl_token_bucket_get(find_time(uid), now_ms());
-
-    pfl_token_bucket_take(find_time(uid), ms);
+    pfl_token_bucket_take(&find_user(uid)->time, ms);
     if (!is_of_nobody(uid))
-        pfl_token_bucket_take(find_time(PFL_SLOW_USERS), ms < level ? ms : level);
+        pfl_token_bucket_take(&find_user(PFL_SLOW_USERS)->time, ms);
+}
+
+/* What no one user can delay is short work. */
+static void charge_work(uint32_t uid, uint64_t us)
+{
+    if (is_of_nobody(uid))
+        return;
+    if (us >= PFL_SLOW_SLEEP_MS * US_PER_MS) {
+        charge(uid, us / US_PER_MS);
+        return;
+    }
+    pfl_token_bucket_take(&find_user(uid)->work, us);
+    pfl_token_bucket_take(&find_user(PFL_SLOW_USERS)->work, us);
 }
 
 /* Would the step be stuck where this one is? */
@@ -159,6 +202,27 @@ static bool is_allowed(const struct pfl_slow_step *step)
 
 /* --- the thread -------------------------------------------------------------------------- */
 
+/* Locked. The work of the step before. */
+static void end_step(struct worker *w)
+{
+    uint64_t cpu_us = get_cpu_us();
+
+    charge_work(w->step.uid, cpu_us - w->cpu_us);
+    w->cpu_us = cpu_us;
+}
+
+/* Locked. */
+static bool may_begin(const struct pfl_slow_step *step)
+{
+    if (!is_allowed(step))
+        return false;
+    if (has_work(step->uid))
+        return true;
+    all.has_left_out = true;
+    all.left_out = step->uid;
+    return false;
+}
+
 bool pfl_slow_work_begin(const struct pfl_slow_step *step)
 {
     struct pfl_slow_step s = *step;
@@ -167,7 +231,8 @@ bool pfl_slow_work_begin(const struct pfl_slow_step *step)
     if (!is_of_nobody(s.uid))
         s.uid = pfl_subuids_find(s.uid);
     (void)pthread_mutex_lock(&all.lock);
-    can_begin = own->state == ASKED && is_allowed(&s);
+    end_step(own);
+    can_begin = own->state == ASKED && may_begin(&s);
     if (can_begin) {
         own->step = s;
         own->step.path = own->path;
@@ -209,8 +274,10 @@ static void *run_thread(void *argument)
         while (w->state != ASKED && w->state != STUCK)
             (void)pthread_cond_wait(&w->wake, &all.lock);
         (void)pthread_mutex_unlock(&all.lock);
+        w->cpu_us = get_cpu_us();
         w->run(w->room);
         (void)pthread_mutex_lock(&all.lock);
+        end_step(w);
         if (w->state == ASKED) {
             w->state = DONE;
             (void)pthread_cond_signal(&all.done);
@@ -383,6 +450,27 @@ static void leave(struct worker *w)
     w->state = STUCK;
 }
 
+static void say_left_out(void)
+{
+    uint64_t now = now_ms();
+    bool is_said;
+    uint32_t uid;
+
+    (void)pthread_mutex_lock(&all.lock);
+    is_said = all.has_left_out && (all.said_ms == 0 || now - all.said_ms >= SAY_MS);
+    uid = all.left_out;
+    if (is_said) {
+        all.has_left_out = false;
+        all.said_ms = now;
+    }
+    (void)pthread_mutex_unlock(&all.lock);
+    if (is_said)
+        pfl_log_warn("files-left-out",
+                     "uid=%u reason=\"to read cmdline and smaps_rollup of these processes takes "
+                     "long\"",
+                     uid);
+}
+
 bool pfl_slow_work_run(void (*run)(void *room), uint32_t *ret_tag)
 {
     struct worker *w = all.worker;
@@ -405,6 +493,7 @@ bool pfl_slow_work_run(void (*run)(void *room), uint32_t *ret_tag)
     step = w->step;
     memcpy(path, w->path, sizeof(path));
     (void)pthread_mutex_unlock(&all.lock);
+    say_left_out();
     if (!is_done) {
         *ret_tag = step.tag;
         if (is_of_nobody(step.uid))

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 
 #define PFL_SLOW_SLEEP_MS 100u  /* sleeping in one step: it is stuck */
-#define PFL_SLOW_STEP_MS  2000u /* running in one step: it is stuck */
+#define PFL_SLOW_STEP_MS  2000u /* running in one step: it is stuck; from 100 on it is as sleep */
 /* For steps that one user can delay, and the sum for all users: stuck threads, ms of sleep at once,
  * ms of it that are refilled per second. */
 #define PFL_SLOW_USER_THREADS  2u
@@ -23,6 +23,11 @@
 #define PFL_SLOW_USERS_THREADS 16u
 #define PFL_SLOW_USERS_MS      2000u
 #define PFL_SLOW_USERS_PER_S   50u
+/* Likewise the work of shorter steps, in ms of CPU time. */
+#define PFL_SLOW_USER_WORK_MS     500u
+#define PFL_SLOW_USER_WORK_PER_S  250u
+#define PFL_SLOW_USERS_WORK_MS    1000u
+#define PFL_SLOW_USERS_WORK_PER_S 500u
 /* The same for steps that any user can delay, for each of the following. */
 #define PFL_SLOW_NOBODY_THREADS 12u
 #define PFL_SLOW_NOBODY_MS      500u

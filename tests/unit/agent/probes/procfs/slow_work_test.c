@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -33,16 +34,24 @@ static uint64_t now_ms(void)
     return pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000;
 }
 
+static uint64_t worked_ms(void)
+{
+    struct timespec ts = {.tv_sec = 0};
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
 static void run_steps(void *argument)
 {
     struct room *room = argument;
 
     for (size_t i = 0; i < room->len; i++) {
-        uint64_t end_ms = now_ms() + room->spin_ms;
+        uint64_t end_ms = worked_ms() + room->spin_ms;
 
         if (!pfl_slow_work_begin(&room->steps[i]))
             continue;
-        while (room->spin_ms != 0 && now_ms() < end_ms)
+        while (room->spin_ms != 0 && worked_ms() < end_ms)
             continue;
         room->bytes[i] = 'a';
         if (i == room->stuck)
@@ -212,16 +221,43 @@ static void the_thread_has_no_descriptors_of_the_programs(void **state)
     close(fd);
 }
 
+/* Long work counts as sleep does. */
 static void a_step_that_works_is_not_stuck(void **state)
 {
-    struct room *room = prepare(500, 40, 2, 2);
+    struct room *room = prepare(500, 40, 3, 3);
     uint32_t tag;
 
     (void)state;
     room->spin_ms = 4 * PFL_SLOW_SLEEP_MS;
+    room->steps[2].uid = 501;
     assert_true(run(&tag));
     assert_int_equal(room->results[0].len, 1);
-    assert_int_equal(room->results[1].len, 1);
+    assert_int_equal(room->results[1].len, 0);
+    assert_int_equal(room->results[2].len, 1);
+}
+
+/* Processes of one user that share a large memory, each of which takes less than a stuck one. */
+static void a_users_short_work_has_a_share(void **state)
+{
+    const size_t len = 8;
+    struct room *room;
+    uint64_t done_ms = 0;
+    uint64_t begin_ms = now_ms();
+    uint32_t tag;
+
+    (void)state;
+    for (int32_t i = 0; i < 4; i++) {
+        room = prepare(900, 90 + i * (int32_t)len, len, len);
+        room->spin_ms = PFL_SLOW_SLEEP_MS / 4;
+        assert_true(run(&tag));
+        for (size_t at = 0; at < len; at++)
+            done_ms += room->results[at].len * room->spin_ms;
+    }
+    assert_true(done_ms <= PFL_SLOW_USER_WORK_MS + PFL_SLOW_SLEEP_MS +
+                               (now_ms() - begin_ms) * PFL_SLOW_USER_WORK_PER_S / 1000);
+    room = prepare(901, 90, 1, 1);
+    assert_true(run(&tag));
+    assert_int_equal(room->results[0].len, 1);
 }
 
 static void nor_for_ever(void **state)
@@ -283,9 +319,10 @@ int main(void)
         cmocka_unit_test(who_sleeps_much_has_no_time_left_though_nothing_is_stuck),
         cmocka_unit_test(the_thread_has_no_descriptors_of_the_programs),
         cmocka_unit_test(a_step_that_works_is_not_stuck),
-        cmocka_unit_test(nor_for_ever),
+        cmocka_unit_test(a_users_short_work_has_a_share),
         cmocka_unit_test(a_list_that_is_stuck_leaves_the_process_to_be_read),
         cmocka_unit_test(what_anybody_can_lock_has_a_share_too),
+        cmocka_unit_test(nor_for_ever), /* then no user has time for a while */
     };
 
     return cmocka_run_group_tests(tests, make_fifo, remove_fifo);
