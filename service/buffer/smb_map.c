@@ -104,6 +104,20 @@ void pfl_smb_map_end_touch(void)
     touch.map = NULL;
 }
 
+struct pfl_smb_map *pfl_smb_map_pause_touch(void)
+{
+    struct pfl_smb_map *map = touch.map;
+
+    touch.map = NULL;
+    return map;
+}
+
+void pfl_smb_map_resume_touch(struct pfl_smb_map *self)
+{
+    if (self != NULL)
+        pfl_smb_map_begin_touch(self);
+}
+
 static void on_look(int number)
 {
     struct pfl_smb_map *map = touch.map;

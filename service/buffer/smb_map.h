@@ -78,6 +78,9 @@ void pfl_smb_map_guard(void);
 /* What follows reads, or writes, one page of the map, until the end. */
 void pfl_smb_map_begin_touch(struct pfl_smb_map *self);
 void pfl_smb_map_end_touch(void);
+/* In between nothing is read there; what is done then may take any time. NULL is legal. */
+struct pfl_smb_map *pfl_smb_map_pause_touch(void);
+void pfl_smb_map_resume_touch(struct pfl_smb_map *self);
 
 /*
  * Is less there than the producer has written? Then it makes holes in it, and each page that is

@@ -15,6 +15,7 @@
 
 #include "abi/ids.h"
 #include "base/mem.h"
+#include "service/buffer/smb_map.h"
 #include "service/buffer/trace_buffer_inner.h"
 
 const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   128,  512,   1024,
@@ -41,12 +42,13 @@ const uint32_t pfl_trace_buffer_usage_bounds[PFL_USAGE_BOUNDS] = {8,    32,   12
 /* An incoming chunk. */
 struct incoming {
     const struct pfl_trace_buffer_chunk *chunk;
-    uint32_t valid_bytes;   /* of fragments */
-    uint32_t last_fragment; /* where the data of the last one begins */
-    uint32_t reserve_bytes; /* the record's payload */
-    uint32_t skip_bytes;    /* read before, when the chunk is stored again */
-    uint8_t flags;          /* of the record */
-    bool is_dropped;        /* ends in the writer's drop marker */
+    uint32_t valid_bytes;    /* of fragments */
+    uint32_t last_fragment;  /* where the data of the last one begins */
+    uint32_t reserve_bytes;  /* the record's payload */
+    uint32_t skip_bytes;     /* read before, when the chunk is stored again */
+    struct pfl_smb_map *map; /* which the payload is in; NULL: none is known */
+    uint8_t flags;           /* of the record */
+    bool is_dropped;         /* ends in the writer's drop marker */
 };
 
 int pfl_trace_buffer_new(const struct pfl_trace_buffer_conf *conf,
@@ -231,7 +233,9 @@ static void rewrite_in_place(struct pfl_trace_buffer *self, struct pfl_record *r
         return;
     pfl_record_set_payload_bytes(rec, in->valid_bytes);
     pfl_record_set_flags(rec, flags | in->flags);
+    pfl_smb_map_resume_touch(in->map);
     memcpy(pfl_record_payload(rec), in->chunk->payload, in->valid_bytes);
+    (void)pfl_smb_map_pause_touch();
     if (rec->consumed_bytes != 0)
         pfl_record_set_resized(rec); /* reading continues where another copy had a fragment's end */
     self->stats.chunks_rewritten++;
@@ -429,7 +433,9 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     pfl_record_set_payload_bytes(rec, in->valid_bytes);
     if (in->skip_bytes != 0)
         pfl_record_set_resized(rec); /* as in rewrite_in_place */
+    pfl_smb_map_resume_touch(in->map);
     pfl_trace_ring_copy(ring, pfl_record_payload(rec), in->chunk->payload, in->valid_bytes);
+    (void)pfl_smb_map_pause_touch();
 
     spot.steps = UINT32_MAX; /* it was searched for already, and paid */
     pfl_sequence_find(seq, ring, rec->chunk_id, &spot);
@@ -453,25 +459,17 @@ static void store(struct pfl_trace_buffer *self, struct pfl_sequence *seq,
     pfl_sequence_table_trim(&self->sequences);
 }
 
-void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
-                             const struct pfl_trace_buffer_chunk *chunk)
+static void commit_measured(struct pfl_trace_buffer *self, struct incoming *in)
 {
-    struct incoming in = {.chunk = chunk};
-    struct pfl_sequence *seq;
+    const struct pfl_trace_buffer_chunk *chunk = in->chunk;
+    struct pfl_sequence *seq = get_sequence(self, chunk);
 
-    if (self->is_sealed) {
-        discard(self);
-        return;
-    }
-    if (!measure(self, &in))
-        return;
-    seq = get_sequence(self, chunk);
     if (seq == NULL) {
         discard(self);
         return;
     }
-    count_usage(&seq->source.usage, in.valid_bytes);
-    if (in.is_dropped) {
+    count_usage(&seq->source.usage, in->valid_bytes);
+    if (in->is_dropped) {
         self->stats.trace_writer_packet_loss++;
         pfl_sequence_add_loss(seq, PFL_LOSS_WRITER_ABORT);
     }
@@ -481,8 +479,24 @@ void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
             chunk->credit->spent < SEARCH_EARNED ? chunk->credit->spent : SEARCH_EARNED;
         earn(&chunk->credit->looks, LOOKS_EARNED, LOOKS_CREDIT_MAX);
     }
-    if (!settle_known_chunk(self, seq, &in))
-        store(self, seq, &in);
+    if (!settle_known_chunk(self, seq, in))
+        store(self, seq, in);
+}
+
+void pfl_trace_buffer_commit(struct pfl_trace_buffer *self,
+                             const struct pfl_trace_buffer_chunk *chunk)
+{
+    struct incoming in = {.chunk = chunk};
+
+    if (self->is_sealed) {
+        discard(self);
+        return;
+    }
+    if (!measure(self, &in))
+        return;
+    in.map = pfl_smb_map_pause_touch(); /* searches, and VMs of what is overwritten, take long */
+    commit_measured(self, &in);
+    pfl_smb_map_resume_touch(in.map);
 }
 
 /* ---- patch ---- */

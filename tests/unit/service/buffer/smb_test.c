@@ -316,6 +316,11 @@ static void page_that_takes_cpu_time_without_end_becomes_zeros(void **state)
         pfl_smb_map_end_touch();
     }
     spend_cpu_ms(100); /* nothing is touched */
+    pfl_smb_map_begin_touch(&fx.map);
+    assert_ptr_equal(pfl_smb_map_pause_touch(), &fx.map);
+    spend_cpu_ms(100); /* likewise */
+    pfl_smb_map_resume_touch(&fx.map);
+    pfl_smb_map_end_touch();
     assert_false(fx.map.has_faulted);
 
     assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), 0);
