@@ -110,7 +110,7 @@ static void a_list_takes_a_part_of_a_turn(void **state)
     }
     assert_int_equal(turns, 4); /* three hosts, and the end */
     assert_string_equal(answer.body + answer.body_len - 2, "]}");
-    /* Another operator has a part of his own. */
+    /* Another operator has a part, too. */
     world.boot_step_ns = 1000;
     world_ask(ann, "GET", "/v1/hosts", &answer);
     assert_non_null(answer.h2_stream);
