@@ -5,9 +5,9 @@
  */
 #include "service/port/memory_limit.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NO_LIMIT (UINT64_C(1) << 62) /* version 1 has a number for that */
@@ -15,14 +15,16 @@
 static uint64_t read_number(const char *path)
 {
     FILE *file = fopen(path, "re");
-    uint64_t number = 0;
+    char text[32] = "";
+    uint64_t number;
 
     if (file == NULL)
         return 0;
-    if (fscanf(file, "%" SCNu64, &number) != 1 || number >= NO_LIMIT)
-        number = 0; /* "max" */
+    if (fgets(text, sizeof(text), file) == NULL)
+        text[0] = '\0';
     (void)fclose(file);
-    return number;
+    number = strtoull(text, NULL, 10); /* 0 of "max" */
+    return number < NO_LIMIT ? number : 0;
 }
 
 static void take_lower(uint64_t *limit, uint64_t other)
