@@ -234,25 +234,31 @@ bool pfl_segments_has_room(const struct pfl_segments *self)
 
 /* ---- the folder ---- */
 
-/* The wall clock as the newest segment has it, which an earlier process made; since then the boot
- * clock counts, if that was in this boot. 0: there is none. */
-static uint64_t find_newest_unix_ns(const struct pfl_segments *s, uint64_t boot_ns)
+/* The earliest time that it may be now, as segments have it that earlier processes took: those of
+ * this boot and the boot clock; those of another boot, and what passed since this one began. One
+ * that was taken while the clock was ahead does not make it later. 0: there is none. */
+static uint64_t find_earliest_unix_ns(const struct pfl_segments *s, uint64_t boot_ns)
 {
     const struct pfl_segments_run *run = NULL;
-    uint64_t newest = 0;
+    uint64_t earliest = UINT64_MAX;
+    uint64_t newest = 0; /* of other boots */
 
     for (size_t i = 0; i < s->table.len; i++) {
         const struct pfl_segment_entry *e = &s->table.entries[i];
-        uint64_t unix_ns = e->end_unix_ns;
+        uint64_t passed_ns = boot_ns > e->end_boot_ns ? boot_ns - e->end_boot_ns : 0;
 
+        if (e->is_gap)
+            continue;
         if (run == NULL || strcmp(run->id, e->id) != 0)
             run = pfl_segments_find_run(s, e->id);
-        if (boot_ns > e->end_boot_ns && pfl_segments_is_of_this_boot(run))
-            unix_ns += boot_ns - e->end_boot_ns;
-        if (unix_ns > newest)
-            newest = unix_ns;
+        if (!pfl_segments_is_of_this_boot(run))
+            newest = e->end_unix_ns > newest ? e->end_unix_ns : newest;
+        else if (e->end_unix_ns + passed_ns < earliest)
+            earliest = e->end_unix_ns + passed_ns;
     }
-    return newest;
+    if (newest != 0 && newest + boot_ns < earliest)
+        earliest = newest + boot_ns;
+    return earliest != UINT64_MAX ? earliest : 0;
 }
 
 static int prepare(struct pfl_segments *s)
@@ -267,7 +273,7 @@ static int prepare(struct pfl_segments *s)
     s->has_room = pfl_segment_disk_has_room(s->dir);
     rc = pfl_segments_read_folder(s);
     s->age.boot_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
-    s->age.wall_ns = find_newest_unix_ns(s, s->age.boot_ns);
+    s->age.wall_ns = find_earliest_unix_ns(s, s->age.boot_ns);
     return rc;
 }
 

@@ -40,8 +40,9 @@ struct pfl_segments_conf {
     /* A clock point of now is wanted, again and again until it is added. False: nobody can give
      * one. NULL: never. */
     bool (*ask_clock)(void *user);
-    uint64_t (*get_unix_ns)(void *user); /* for the age of segments; NULL: the wall clock */
-    void (*on_closed)(void *user);       /* last callback */
+    uint64_t (*get_unix_ns)(
+        void *user);               /* when segments end, and their age; NULL: the wall clock */
+    void (*on_closed)(void *user); /* last callback */
     void *user;
 };
 

@@ -24,11 +24,17 @@ bool pfl_segments_is_of_this_boot(const struct pfl_segments_run *r)
     return r->note->boot_id != NULL && strcmp(r->note->boot_id, r->s->boot_id) == 0;
 }
 
+static uint64_t get_unix_ns(const struct pfl_segments *s)
+{
+    return s->conf.get_unix_ns != NULL ? s->conf.get_unix_ns(s->conf.user)
+                                       : pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+}
+
 /* The wall clock at a moment of the boot clock; of another boot as its run noted them. */
 static uint64_t to_unix_ns(const struct pfl_segments_run *r, uint64_t boot_ns)
 {
     uint64_t now_boot_ns = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME);
-    uint64_t now_unix_ns = pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+    uint64_t now_unix_ns = get_unix_ns(r->s);
 
     if (!pfl_segments_is_of_this_boot(r)) {
         now_boot_ns = r->note->begin_boot_ns;
@@ -81,8 +87,7 @@ static void on_gap_made(struct pfl_segments_run *r)
 /* A clock that is set wrong makes no segment too old: see retention_clock.h. */
 static uint64_t get_unix_ns_for_age(struct pfl_segments *s)
 {
-    uint64_t unix_ns = s->conf.get_unix_ns != NULL ? s->conf.get_unix_ns(s->conf.user)
-                                                   : pfl_clock_now_ns(PFL_CLOCK_REALTIME);
+    uint64_t unix_ns = get_unix_ns(s);
     bool has_jumped;
     uint64_t taken_ns = pfl_retention_clock_take(&s->age, unix_ns,
                                                  pfl_clock_now_ns(PFL_CLOCK_BOOTTIME), &has_jumped);

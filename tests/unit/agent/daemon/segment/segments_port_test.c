@@ -248,6 +248,7 @@ static void a_clock_that_is_set_ahead_makes_no_segment_old(void **state)
 {
     const struct pfl_segment_quota ten_minutes = {
         .max_age_ms = pfl_clock_now_ns(PFL_CLOCK_BOOTTIME) / 1000000 + 600 * 1000};
+    char ahead_id[PFL_SEGMENT_ID_BYTES];
     char id[PFL_SEGMENT_ID_BYTES];
     struct pfl_segments_figures f;
 
@@ -259,19 +260,24 @@ static void a_clock_that_is_set_ahead_makes_no_segment_old(void **state)
     kit.ahead_ns = UINT64_C(8) * 86400 * 1000000000;
     turn_for_ms(100);
     assert_int_equal(kit_list(&kit, KIT_COLLECTOR, false, notes, 64), 3);
+    kit_begin_run(&kit, "web", ahead_id);
+    write_run(ahead_id, 1, false);
+    wait_for(has_segments, 4);
     kit_close(&kit);
-    kit_open(&kit, &ten_minutes); /* an agent that begins does not believe it either */
+    /* An agent that begins does not believe it either, whatever the last segment says. */
+    kit_open(&kit, &ten_minutes);
     turn_for_ms(100);
     kit.ahead_ns = 0;
     turn_for_ms(100);
     pfl_segments_get_figures(kit.segments, &f);
     assert_int_equal(f.removed, 0);
-    assert_int_equal(kit_count_files(&kit, ".pftrace.0"), 3);
+    assert_int_equal(kit_count_files(&kit, ".pftrace.0"), 4);
     kit.ahead_ns = UINT64_C(1800) * 1000000000;
     do {
         kit_turn(&kit);
-    } while (kit_list(&kit, KIT_COLLECTOR, false, notes, 64) != 1 || !notes[0].is_gap);
+    } while (kit_list(&kit, KIT_COLLECTOR, false, notes, 64) != 2 || !notes[0].is_gap);
     assert_int_equal(notes[0].last, 3);
+    assert_false(notes[1].is_gap); /* by its time it is new */
     assert_int_equal(notes[0].why, PERFLEET__SEGMENT_GAP__WHY__AGE);
     kit.ahead_ns = 0;
     kit_close(&kit);
