@@ -186,6 +186,8 @@ static void keep_what_was_done(const struct pfl_host_order *old, struct pfl_host
 {
     fresh->kept->has_begun_unix_ms = old->kept->has_begun_unix_ms;
     fresh->kept->begun_unix_ms = old->kept->begun_unix_ms;
+    fresh->has_begun = old->has_begun;
+    fresh->end_ms = old->end_ms;
     fresh->kept->has_is_done = old->kept->has_is_done;
     fresh->kept->is_done = old->kept->is_done;
     fresh->state = old->state;
@@ -250,14 +252,33 @@ static const Perfleet__HostOrder__Run *find_run(const Perfleet__HostOrder *order
     return NULL;
 }
 
-static void choice_once(const struct pfl_host_order *order, uint64_t now_unix_ms,
+static void choice_once(const struct pfl_host_order *order, uint64_t now_ms,
                         struct pfl_host_order_decision *choice)
 {
-    choice->end_unix_ms =
-        (order->kept->has_begun_unix_ms ? order->kept->begun_unix_ms : now_unix_ms) +
-        order->terms.duration_ms;
-    if (order->kept->is_done || now_unix_ms >= choice->end_unix_ms)
+    uint64_t end_ms = order->has_begun ? order->end_ms : now_ms + order->terms.duration_ms;
+
+    if (order->kept->is_done || now_ms >= end_ms)
         choice->state = PERFLEET__HOST_ORDER_STATE__STATE__ENDED;
+    else
+        choice->left_ms = end_ms - now_ms;
+}
+
+void pfl_host_order_begin(struct pfl_host_order *order, uint64_t now_unix_ms, uint64_t now_ms)
+{
+    uint64_t begun_unix_ms = order->kept->begun_unix_ms;
+    uint64_t passed_ms = 0;
+
+    if (order->has_begun)
+        return;
+    if (!order->kept->has_begun_unix_ms)
+        order->kept->begun_unix_ms = now_unix_ms;
+    else if (now_unix_ms > begun_unix_ms)
+        passed_ms = now_unix_ms - begun_unix_ms;
+    if (passed_ms > order->terms.duration_ms)
+        passed_ms = order->terms.duration_ms;
+    order->kept->has_begun_unix_ms = 1;
+    order->has_begun = true;
+    order->end_ms = now_ms + order->terms.duration_ms - passed_ms;
 }
 
 void pfl_host_order_note_put(struct pfl_host_order *order, uint64_t now_unix_ms, uint64_t now_ms)
@@ -278,7 +299,7 @@ uint64_t pfl_host_order_get_unput_ms(const struct pfl_host_order *order, uint64_
 }
 
 void pfl_host_order_decide(const struct pfl_host_order *order, uint64_t now_unix_ms,
-                           struct pfl_host_order_decision *ret_choice)
+                           uint64_t now_ms, struct pfl_host_order_decision *ret_choice)
 {
     struct pfl_host_order_decision choice = {.state = PERFLEET__HOST_ORDER_STATE__STATE__RUNNING,
                                              .why = ""};
@@ -287,11 +308,11 @@ void pfl_host_order_decide(const struct pfl_host_order *order, uint64_t now_unix
     if (order->terms.is_paused) {
         choice.state = PERFLEET__HOST_ORDER_STATE__STATE__PAUSED;
     } else if (order->terms.when == PFL_ORDER_ONCE) {
-        choice_once(order, now_unix_ms, &choice);
+        choice_once(order, now_ms, &choice);
     } else if (order->terms.when == PFL_ORDER_SCHEDULE) {
         run = find_run(order->kept, now_unix_ms);
         if (run != NULL)
-            choice.end_unix_ms = run->begin_unix_ms + run->duration_ms;
+            choice.left_ms = run->begin_unix_ms + run->duration_ms - now_unix_ms;
         else
             choice.state = PERFLEET__HOST_ORDER_STATE__STATE__WAITING;
     }

@@ -28,6 +28,8 @@ struct pfl_host_order {
     char why[PFL_ORDER_REASON_BYTES];
     uint64_t since_unix_ms;
     uint64_t put_ms; /* the loop's clock: its collector put it, or the agent started */
+    bool has_begun;  /* of `once`, in this process */
+    uint64_t end_ms; /* then: when it is over; the loop's clock */
     /* Of on_trigger, since the agent's start. */
     bool has_raised;
     uint64_t raised_ms; /* when the trigger was raised for which it last copied; the loop's clock */
@@ -53,7 +55,7 @@ struct pfl_host_orders {
 /* Whether an order is to run now. */
 struct pfl_host_order_decision {
     Perfleet__HostOrderState__State state; /* RUNNING: yes; else what it is instead */
-    uint64_t end_unix_ms;                  /* of the run; 0: endless */
+    uint64_t left_ms;                      /* of the run; 0: endless */
     const char *why;                       /* static; "" */
 };
 
@@ -80,8 +82,11 @@ uint64_t pfl_host_order_get_unput_ms(const struct pfl_host_order *order, uint64_
                                      uint64_t now_ms);
 /* False: `ret_why` says what the role does not permit. */
 bool pfl_host_order_is_allowed(const struct pfl_host_order *order, char *ret_why);
+/* `once` begins, or began as its file says: from here on its time is that of the loop's clock, as
+ * the wall clock may be set. */
+void pfl_host_order_begin(struct pfl_host_order *order, uint64_t now_unix_ms, uint64_t now_ms);
 void pfl_host_order_decide(const struct pfl_host_order *order, uint64_t now_unix_ms,
-                           struct pfl_host_order_decision *ret_choice);
+                           uint64_t now_ms, struct pfl_host_order_decision *ret_choice);
 /* The names of its config's data sources, each once; borrowed. What is too long, or one too many,
  * is left out. Returns how many. */
 size_t pfl_host_order_list_sources(const struct pfl_host_order *order,

@@ -187,9 +187,8 @@ static void on_running(void *user, struct pfl_order_session *s)
         return;
     }
     enter(o, order, RUNNING, "");
-    if (!order->kept->has_begun_unix_ms) {
-        order->kept->has_begun_unix_ms = 1;
-        order->kept->begun_unix_ms = now_unix_ms();
+    if (!order->has_begun) {
+        pfl_host_order_begin(order, now_unix_ms(), uv_now(o->conf.loop));
         keep_state(o, order);
     }
 }
@@ -203,7 +202,7 @@ static void on_session_closed(void *user, struct pfl_order_session *s)
         s->state == PFL_ORDER_SESSION_STARTING ? 0 : uv_now(o->conf.loop) - s->begun_ms + 1;
 
     if (order != NULL && !o->is_closing && s->state != PFL_ORDER_SESSION_STOPPING) {
-        pfl_host_order_decide(order, now_unix_ms(), &choice);
+        pfl_host_order_decide(order, now_unix_ms(), uv_now(o->conf.loop), &choice);
         if (choice.state == RUNNING)
             retry_later(o, order, lived_ms,
                         s->why[0] != '\0' ? s->why : "the tracing service ended the connection");
@@ -422,14 +421,13 @@ static void start_if_due(struct pfl_orders *o, struct pfl_host_order *order,
 {
     char why[PFL_ORDER_REASON_BYTES] = "";
     struct retry *r = find_retry(o, order->kept->orderer, order->kept->order->name);
-    uint64_t now_ms = now_unix_ms();
 
     if (!pfl_host_order_is_allowed(order, why))
         enter(o, order, REFUSED, why);
     else if (order->terms.when != PFL_ORDER_ON_TRIGGER && !pfl_segments_has_room(o->conf.segments))
         enter(o, order, WAITING, "the disk of the segments is full");
     else if (r == NULL || r->at_ms <= uv_now(o->conf.loop))
-        start(o, order, choice->end_unix_ms > now_ms ? choice->end_unix_ms - now_ms : 0);
+        start(o, order, choice->left_ms);
 }
 
 /* A ring that runs, but whose triggers nobody would notice, waits. */
@@ -455,7 +453,7 @@ static void look_at(struct pfl_orders *o, struct pfl_host_order *order)
     struct pfl_order_session *s = find_session(o, order->kept->orderer, order->kept->order->name);
     struct pfl_host_order_decision choice;
 
-    pfl_host_order_decide(order, now_unix_ms(), &choice);
+    pfl_host_order_decide(order, now_unix_ms(), uv_now(o->conf.loop), &choice);
     if (choice.state == ENDED && !order->kept->is_done) {
         order->kept->has_is_done = order->kept->is_done = 1;
         keep_state(o, order);
@@ -663,6 +661,8 @@ static void set_up(struct pfl_orders *o, struct pfl_host_order *order)
 {
     set_quota(o, order);
     order->put_ms = uv_now(o->conf.loop);
+    if (order->kept->has_begun_unix_ms)
+        pfl_host_order_begin(order, now_unix_ms(), uv_now(o->conf.loop));
     if (order->kept->has_put_unix_ms)
         return;
     pfl_host_order_note_put(order, now_unix_ms(), uv_now(o->conf.loop));

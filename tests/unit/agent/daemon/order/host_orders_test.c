@@ -52,12 +52,20 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct pfl_host_order_decision choice_at(const char *name, uint64_t now_unix_ms)
+static struct pfl_host_order_decision choice_of(const char *name, uint64_t now_unix_ms,
+                                                uint64_t now_ms)
 {
     struct pfl_host_order_decision choice;
 
-    pfl_host_order_decide(pfl_host_orders_find(&host_orders, "ann", name), now_unix_ms, &choice);
+    pfl_host_order_decide(pfl_host_orders_find(&host_orders, "ann", name), now_unix_ms, now_ms,
+                          &choice);
     return choice;
+}
+
+/* Both clocks say the same. */
+static struct pfl_host_order_decision choice_at(const char *name, uint64_t now_ms)
+{
+    return choice_of(name, now_ms, now_ms);
 }
 
 static void an_order_replaces_that_of_its_name(void **state)
@@ -182,9 +190,10 @@ static void once_runs_for_its_time_and_is_then_over(void **state)
     assert_int_equal(put("ann", "name: \"a\" once { duration_ms: 1000 } " CONFIG, 1, &is_new), 0);
     order = pfl_host_orders_find(&host_orders, "ann", "a");
     assert_int_equal(choice_at("a", 5000).state, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
-    assert_int_equal(choice_at("a", 5000).end_unix_ms, 6000);
-    order->kept->has_begun_unix_ms = 1;
-    order->kept->begun_unix_ms = 5000;
+    assert_int_equal(choice_at("a", 5000).left_ms, 1000);
+    pfl_host_order_begin(order, 5000, 5000);
+    assert_int_equal(order->kept->begun_unix_ms, 5000);
+    assert_int_equal(choice_at("a", 5400).left_ms, 600);
     assert_int_equal(choice_at("a", 5999).state, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
     assert_int_equal(choice_at("a", 6000).state, PERFLEET__HOST_ORDER_STATE__STATE__ENDED);
     /* The same order again is not another one. */
@@ -192,6 +201,35 @@ static void once_runs_for_its_time_and_is_then_over(void **state)
     assert_int_equal(choice_at("a", 6000).state, PERFLEET__HOST_ORDER_STATE__STATE__ENDED);
     assert_int_equal(put("ann", "name: \"a\" once { duration_ms: 1000 } " CONFIG, 2, &is_new), 0);
     assert_int_equal(choice_at("a", 6000).state, PERFLEET__HOST_ORDER_STATE__STATE__RUNNING);
+}
+
+static void once_takes_its_time_when_the_clock_is_set(void **state)
+{
+    const uint64_t now = 1000000000;
+    const uint64_t days = 8 * 86400 * UINT64_C(1000);
+    struct pfl_host_order *order;
+    bool is_new;
+
+    (void)state;
+    assert_int_equal(put("ann", "name: \"a\" once { duration_ms: 1000 } " CONFIG, 1, &is_new), 0);
+    order = pfl_host_orders_find(&host_orders, "ann", "a");
+    pfl_host_order_begin(order, now, 5000);
+    assert_int_equal(choice_of("a", now + days, 5100).left_ms, 900);
+    assert_int_equal(choice_of("a", now - days, 5200).left_ms, 800);
+    assert_int_equal(choice_of("a", now - days, 6000).state,
+                     PERFLEET__HOST_ORDER_STATE__STATE__ENDED);
+    /* In an agent that begins again, it is as its file says, and no longer than its time. */
+    order->has_begun = false;
+    pfl_host_order_begin(order, now + 300, 100);
+    assert_int_equal(choice_of("a", now + 300, 100).left_ms, 700);
+    order->has_begun = false;
+    pfl_host_order_begin(order, now - days, 100);
+    assert_int_equal(choice_of("a", now - days, 100).left_ms, 1000);
+    order->has_begun = false;
+    pfl_host_order_begin(order, now + 2000, 100);
+    assert_int_equal(choice_of("a", now + 2000, 100).state,
+                     PERFLEET__HOST_ORDER_STATE__STATE__ENDED);
+    assert_int_equal(order->kept->begun_unix_ms, now);
 }
 
 static void a_paused_order_does_not_run(void **state)
@@ -452,6 +490,7 @@ int main(void)
         cmocka_unit_test_teardown(an_order_without_names_or_with_a_role_that_is_none_is_refused,
                                   teardown),
         cmocka_unit_test_teardown(once_runs_for_its_time_and_is_then_over, teardown),
+        cmocka_unit_test_teardown(once_takes_its_time_when_the_clock_is_set, teardown),
         cmocka_unit_test_teardown(a_paused_order_does_not_run, teardown),
         cmocka_unit_test_teardown(a_trigger_is_copied_for_once_in_an_interval, teardown),
         cmocka_unit_test_teardown(a_ring_has_a_name_and_no_file, teardown),
