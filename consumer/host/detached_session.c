@@ -121,10 +121,17 @@ static int on_disabled(void *user, const struct pfl_rpc_reply *reply)
     return on_detached(user, reply);
 }
 
+static int on_refused(void *user, const struct pfl_rpc_reply *reply)
+{
+    if (!reply->success)
+        pfl_fan_out_fail(user, "the service does not stop the session");
+    return 0;
+}
+
 /* The service counts a failed flush; the session is stopped in any case. */
 static int on_flushed(void *user, const struct pfl_rpc_reply *reply)
 {
-    static const struct act disable = {.method = "DisableTracing"};
+    static const struct act disable = {.method = "DisableTracing", .cb = on_refused};
 
     (void)reply;
     visit(user, &disable, on_disabled);
