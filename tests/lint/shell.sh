@@ -9,7 +9,7 @@ done)
 [ ${#scripts[@]} -gt 0 ] || { echo "shell: nothing was checked"; exit 1; }
 for s in "${scripts[@]}"; do bash -n "$s"; done
 if command -v shellcheck >/dev/null; then
-    shellcheck -S warning -x -P SCRIPTDIR "${scripts[@]}"
+    printf '%s\0' "${scripts[@]}" | xargs -0 -n 8 -P "$(nproc)" shellcheck -S warning -x -P SCRIPTDIR
 else
     echo "shell: shellcheck is not installed: parsed only"
 fi
