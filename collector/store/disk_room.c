@@ -21,7 +21,7 @@ static int check(int fd, uint64_t bytes)
     struct statvfs fs;
     uint64_t left;
 
-    if (fstatvfs(fd, &fs) != 0 || fs.f_frsize == 0)
+    if (fstatvfs(fd, &fs) != 0 || fs.f_frsize == 0 || fs.f_blocks == 0) /* it does not say */
         return 0;
     left = LEFT_BYTES / fs.f_frsize;
     if (left > fs.f_blocks / LEFT_PART)
