@@ -5,8 +5,6 @@
 # A file that was clean is not looked at again while it, what it includes and the rules stay the
 # same: a folder outside the tree (tests/support/cache.sh), else BUILD_DIR/tidy-cache, keeps a stamp under the hash
 # of its preprocessed text.
-# PFL_TIDY_DEEP=N: files that none of the last N commits changed are analyzed with fewer paths through calls
-# (the analyzer's mode `shallow`), which takes a quarter of the time. A whole run does so.
 # The rules are those of clang-tidy 14 (Debian 12): later versions have more, so without that one the gate is skipped.
 set -euo pipefail
 build=$(cd "${1:?usage: tidy.sh BUILD_DIR [FILE...]}" && pwd)
@@ -25,24 +23,14 @@ stamps=$(pfl_cache_folder tidy-cache) || stamps=$build/tidy-cache
 mkdir -p "$stamps"
 find "$stamps" -type f -mtime +30 -delete
 includes=$(grep -ohE -- '-(I|isystem )[^ ]+' "$build/compile_commands.json" | sort -u | tr '\n' ' ')
-changed=
-[ -z "${PFL_TIDY_DEEP:-}" ] || changed=$(git log "-$PFL_TIDY_DEEP" --name-only --format= -- '*.c' '*.h' | sort -u)
-is_deep() {
-    [ -z "${PFL_TIDY_DEEP:-}" ] || grep -qxF -e "$1" -e "${1%.c}.h" <<<"$CHANGED"
-}
 tidy_one() {
-    local file=$1 stamp log how=()
+    local file=$1 stamp log
     # shellcheck disable=SC2086
     stamp=$STAMPS/$({ cat .clang-tidy; clang -E -P -std=c11 -D_GNU_SOURCE \
         -DPFL_VERSION='"0"' $INCLUDES "$file" 2>/dev/null; cat "$file"; } | sha256sum | cut -c1-40)
     [ ! -e "$stamp" ] || { touch "$stamp"; return 0; }
-    if ! is_deep "$file"; then
-        stamp+=-shallow
-        [ ! -e "$stamp" ] || { touch "$stamp"; return 0; }
-        how=(--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow)
-    fi
     log=$(mktemp)
-    if "$TIDY" -p "$BUILD" --quiet --warnings-as-errors='*' "${how[@]}" "$file" >"$log" 2>/dev/null; then
+    if "$TIDY" -p "$BUILD" --quiet --warnings-as-errors='*' "$file" >"$log" 2>/dev/null; then
         touch "$stamp"
         rm -f "$log"
         return 0
@@ -52,7 +40,7 @@ tidy_one() {
     echo "tidy: $file"
     return 1
 }
-export -f tidy_one is_deep
-export CHANGED=$changed BUILD=$build STAMPS=$stamps TIDY=$tidy INCLUDES=$includes
+export -f tidy_one
+export BUILD=$build STAMPS=$stamps TIDY=$tidy INCLUDES=$includes
 printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -I{} bash -c 'tidy_one {}'
 echo "tidy: ${#files[@]} files, 0 problems"
