@@ -3,9 +3,10 @@
  * Closes descriptors on threads: see closer.h.
  *
  * Happy path: close appends the descriptor to its user's queue, and starts a thread unless enough
- * are running. A thread serves the users in turn, closes, and ends when nothing is left. Our own
- * ends of connections, with unread descriptors in them, have separate queues: their close never
- * waits for a FUSE server, so they must not wait behind one that does.
+ * are running. A thread serves the users in turn, closes, and ends when nothing is left. What never
+ * waits for a FUSE server must not wait behind what does: our own ends of connections, with unread
+ * descriptors in them, our own memory, and memory to be sealed have queues and threads of their
+ * own.
  * A close that waits for a lingering socket is interrupted after KICK_MS by a signal (KICK_SIGNAL,
  * by a timer of the thread); the kernel then closes it without waiting. A close that cannot be
  * interrupted (a FUSE server that does not answer) blocks that thread; a user has a share of the
@@ -13,11 +14,12 @@
  * Failures: without a thread the descriptor stays open until the next call. With a full table,
  * which pfl_closer_is_full prevents, it stays open for good. Ownership: descriptors, from the call
  * on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*; after the first
- * USERS_MAX - 2 queues, all further users share one of each kind.
+ * USERS_MAX - KINDS queues, all further users share one of each kind.
  */
 #include "base/closer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -38,15 +40,24 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
+enum kind {
+    RECEIVED, /* from the user */
+    SOCKETS,  /* with unread messages */
+    MEMORY,   /* our own */
+    SEALS,    /* memory to be sealed first */
+    KINDS
+};
+
 struct entry {
     int fd;
+    unsigned seals;
     uint32_t next; /* index + 1 */
 };
 
 struct user {
     uint32_t uid;
-    bool has_sockets; /* holds only sockets with unread messages; false: only other descriptors */
-    uint32_t first;   /* index + 1; queued */
+    enum kind kind; /* of all that it holds */
+    uint32_t first; /* index + 1; queued */
     uint32_t last;
     uint32_t queued;
     uint32_t closing; /* by threads, now */
@@ -59,11 +70,11 @@ static struct {
     uint32_t unused;   /* entries that were never used begin here */
     uint32_t reuse;    /* index + 1; given back */
     uint32_t pending;  /* queued and closing, of all users */
-    uint32_t received; /* of these, in queues without sockets */
+    uint32_t received; /* of these, RECEIVED */
     uint32_t max;      /* of `received`, until no more are; 0: not known yet */
     struct user users[USERS_MAX];
     uint32_t turn; /* the user that is served next */
-    unsigned threads;
+    unsigned threads[KINDS];
     bool is_handling; /* KICK_SIGNAL */
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
@@ -77,34 +88,34 @@ static uint32_t pending_of(const struct user *u)
     return u->queued + u->closing;
 }
 
-/* The user's queue, or a free one, or one of the last two. */
-static struct user *find_user(uint32_t uid, bool has_sockets)
+/* The user's queue, or a free one, or one of the last. */
+static struct user *find_user(uint32_t uid, enum kind kind)
 {
     struct user *found = NULL;
 
     for (uint32_t i = 0; i < USERS_MAX; i++) {
         struct user *u = &closer.users[i];
 
-        if (pending_of(u) != 0 && u->uid == uid && u->has_sockets == has_sockets)
+        if (pending_of(u) != 0 && u->uid == uid && u->kind == kind)
             return u;
-        if (found == NULL && i < USERS_MAX - 2 && pending_of(u) == 0)
+        if (found == NULL && i < USERS_MAX - KINDS && pending_of(u) == 0)
             found = u;
     }
-    return found != NULL ? found : &closer.users[USERS_MAX - 1 - has_sockets];
+    return found != NULL ? found : &closer.users[USERS_MAX - 1 - kind];
 }
 
-static bool may_close(const struct user *u)
+static bool may_close(const struct user *u, enum kind kind)
 {
-    return u->queued != 0 && u->closing < PFL_CLOSER_USER_THREADS;
+    return u->kind == kind && u->queued != 0 && u->closing < PFL_CLOSER_USER_THREADS;
 }
 
 /* The next user in turn for whom a thread may work; NULL: nothing to do. */
-static struct user *next_user(void)
+static struct user *next_user(enum kind kind)
 {
     for (uint32_t i = 0; i < USERS_MAX; i++) {
         struct user *u = &closer.users[(closer.turn + i) % USERS_MAX];
 
-        if (may_close(u)) {
+        if (may_close(u, kind)) {
             closer.turn = (uint32_t)(u - closer.users) + 1;
             return u;
         }
@@ -112,22 +123,22 @@ static struct user *next_user(void)
     return NULL;
 }
 
-static int pop(struct user *u)
+static struct entry pop(struct user *u)
 {
     uint32_t at = u->first;
     struct entry *e = &closer.entries[at - 1];
-    int fd = e->fd;
+    struct entry popped = *e;
 
     u->first = e->next;
     u->queued--;
     e->next = closer.reuse;
     closer.reuse = at;
-    return fd;
+    return popped;
 }
 
-static bool push(uint32_t uid, bool has_sockets, int fd)
+static bool push(uint32_t uid, enum kind kind, struct entry entry)
 {
-    struct user *u = find_user(uid, has_sockets);
+    struct user *u = find_user(uid, kind);
     uint32_t at = closer.reuse;
 
     if (at != 0)
@@ -136,17 +147,17 @@ static bool push(uint32_t uid, bool has_sockets, int fd)
         at = ++closer.unused;
     else
         return false;
-    closer.entries[at - 1] = (struct entry){.fd = fd};
+    closer.entries[at - 1] = entry;
     if (u->queued == 0)
         u->first = at;
     else
         closer.entries[u->last - 1].next = at;
     u->last = at;
     u->uid = uid;
-    u->has_sockets = has_sockets;
+    u->kind = kind;
     u->queued++;
     closer.pending++;
-    closer.received += !has_sockets;
+    closer.received += kind == RECEIVED;
     return true;
 }
 
@@ -177,30 +188,32 @@ static void block_signals(void)
     (void)pthread_sigmask(SIG_SETMASK, &all, NULL);
 }
 
-static void *run_thread(void *unused)
+static void *run_thread(void *kind_at)
 {
+    enum kind kind = (enum kind)(uintptr_t)kind_at;
     timer_t timer;
     bool has_timer;
     struct user *u;
 
-    (void)unused;
     block_signals();
     has_timer = begin_kicks(&timer);
     if (has_timer)
         set_kicks(timer, KICK_MS);
     (void)pthread_mutex_lock(&closer.lock);
-    while ((u = next_user()) != NULL) {
-        int fd = pop(u);
+    while ((u = next_user(kind)) != NULL) {
+        struct entry entry = pop(u);
 
         u->closing++;
         (void)pthread_mutex_unlock(&closer.lock);
-        (void)close(fd);
+        if (entry.seals != 0)
+            (void)fcntl(entry.fd, F_ADD_SEALS, entry.seals);
+        (void)close(entry.fd);
         (void)pthread_mutex_lock(&closer.lock);
         u->closing--;
         closer.pending--;
-        closer.received -= !u->has_sockets;
+        closer.received -= kind == RECEIVED;
     }
-    closer.threads--;
+    closer.threads[kind]--;
     if (closer.pending == 0)
         (void)pthread_cond_broadcast(&closer.idle);
     (void)pthread_mutex_unlock(&closer.lock);
@@ -210,12 +223,12 @@ static void *run_thread(void *unused)
 }
 
 /* As many as may work now. */
-static unsigned count_wanted_threads(void)
+static unsigned count_wanted_threads(enum kind kind)
 {
     unsigned wanted = 0;
 
     for (uint32_t i = 0; i < USERS_MAX; i++) {
-        uint32_t pending = pending_of(&closer.users[i]);
+        uint32_t pending = closer.users[i].kind == kind ? pending_of(&closer.users[i]) : 0;
 
         wanted += pending < PFL_CLOSER_USER_THREADS ? pending : PFL_CLOSER_USER_THREADS;
     }
@@ -232,34 +245,46 @@ static void handle_kicks(void)
     closer.is_handling = sigaction(KICK_SIGNAL, &action, NULL) == 0;
 }
 
-static void make_threads(void)
+static void make_threads(enum kind kind)
 {
-    unsigned wanted = count_wanted_threads();
+    unsigned wanted = count_wanted_threads(kind);
     pthread_attr_t attr;
     pthread_t thread;
 
-    if (closer.threads >= wanted || pthread_attr_init(&attr) != 0)
+    if (closer.threads[kind] >= wanted || pthread_attr_init(&attr) != 0)
         return;
     handle_kicks();
     (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    if (pthread_create(&thread, &attr, run_thread, NULL) == 0)
-        closer.threads++;
+    if (pthread_create(&thread, &attr, run_thread, (void *)(uintptr_t)kind) == 0)
+        closer.threads[kind]++;
     (void)pthread_attr_destroy(&attr);
 }
 
-static void close_later(int fd, uint32_t uid, bool is_socket)
+static void close_later(int fd, unsigned seals, uint32_t uid, enum kind kind)
 {
     (void)pthread_mutex_lock(&closer.lock);
-    if (push(uid, is_socket, fd))
-        make_threads();
+    if (push(uid, kind, (struct entry){.fd = fd, .seals = seals}))
+        make_threads(kind);
     (void)pthread_mutex_unlock(&closer.lock);
 }
 
 void pfl_closer_close(int fd, uint32_t uid)
 {
     if (fd >= 0)
-        close_later(fd, uid, false);
+        close_later(fd, 0, uid, RECEIVED);
+}
+
+void pfl_closer_close_memory(int fd, uint32_t uid)
+{
+    if (fd >= 0)
+        close_later(fd, 0, uid, MEMORY);
+}
+
+void pfl_closer_seal(int fd, unsigned seals, uint32_t uid)
+{
+    if (fd >= 0)
+        close_later(fd, seals, uid, SEALS);
 }
 
 void pfl_closer_close_socket(int *fd, uint32_t uid)
@@ -275,7 +300,7 @@ void pfl_closer_close_socket(int *fd, uint32_t uid)
     if (ioctl(sock, FIONREAD, &unread) == 0 && unread == 0)
         (void)close(sock);
     else
-        close_later(sock, uid, true);
+        close_later(sock, 0, uid, SOCKETS);
 }
 
 void pfl_closer_close_received(struct msghdr *msg, uint32_t uid)
@@ -360,7 +385,7 @@ bool pfl_closer_has_room(uint32_t uid)
     for (uint32_t i = 0; closer.pending != 0 && i < USERS_MAX; i++) {
         const struct user *u = &closer.users[i];
 
-        if (u->uid == uid && !u->has_sockets && pending_of(u) > of_user)
+        if (u->uid == uid && u->kind == RECEIVED && pending_of(u) > of_user)
             of_user = pending_of(u);
     }
     has_room = has_room_for(of_user);

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#define PFL_CLOSER_THREADS      32u
+#define PFL_CLOSER_THREADS      32u /* of each kind: what was received, sockets, memory, seals */
 #define PFL_CLOSER_USER_THREADS 2u
 #define PFL_CLOSER_USER_FDS     1024u  /* of one user, or its share: no more are received */
 #define PFL_CLOSER_MAX_FDS      65536u /* in all; from half of it on no user's are received */
@@ -36,6 +36,14 @@ void pfl_closer_close(int fd, uint32_t uid);
 /* The same for our end of a connected UNIX socket, `*fd`, which is -1 afterwards. The peer sees the
  * end at once. It is closed here if the peer left nothing unread, which is the common case. */
 void pfl_closer_close_socket(int *fd, uint32_t uid);
+
+/* The same for memory of our own, whose last close takes as long as there is much of it: it does
+ * not wait for what the user sent. */
+void pfl_closer_close_memory(int fd, uint32_t uid);
+
+/* Adds `seals` to a memfd, and closes the descriptor. The kernel waits with that until no hole is
+ * being made in it. F_GET_SEALS, which never waits, tells when it is done. */
+void pfl_closer_seal(int fd, unsigned seals, uint32_t uid);
 
 /* recv(2) for a socket that expects no descriptors: received ones are closed. -1 with EDQUOT if too
  * many of this user wait to be closed. */

@@ -202,7 +202,11 @@ static void on_signal(uv_signal_t *handle, int number)
 
 static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
 {
-    struct pfl_port_conf port = {.loop = &d->loop, .service = &d->service};
+    struct pfl_port_conf port = {
+        .loop = &d->loop,
+        .service = &d->service,
+        .privileged_gid = d->has_privileged_gid ? &d->privileged_gid : NULL,
+    };
     int rc;
 
     for (size_t i = 0; i < conf->producers_len; i++) {
@@ -218,7 +222,6 @@ static int open_ports(struct daemon *d, const struct pfl_daemon_conf *conf)
             return rc;
         d->producer_ports_len++;
     }
-    port.privileged_gid = d->has_privileged_gid ? &d->privileged_gid : NULL;
     port.address = conf->consumer.address;
     port.family = PFL_SOCKET_UNIX;
     port.inherited_fd = conf->consumer.inherited_fd;

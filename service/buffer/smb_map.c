@@ -2,9 +2,11 @@
 /*
  * Maps a producer's shared memory.
  *
- * Happy path: create makes a memfd of the chosen size, seals its size and maps it; adopt checks
- * what a producer offers and maps that. Chunks are then taken and released by the steps of
- * abi/state.h.
+ * Happy path: create makes a memfd of the chosen size, seals its size and maps it; share notes that
+ * the producer has it; seal has a thread add F_SEAL_FUTURE_WRITE, which forbids holes (and new
+ * writable mappings: the producer has its own by then). adopt checks what a producer offers and
+ * maps that. Chunks are then taken and released by the steps of abi/state.h. A kernel without that
+ * seal (before 5.1) does without it.
  * Memory: pages that the producer never wrote are never touched (pfl_smb_map_is_written).
  * Failures: memory that could shrink under us, or has a size that the service would not choose, is
  * refused; kernel errors are PFL_EIO. A producer that changes pages under us costs a bounded number
@@ -28,12 +30,12 @@
 #include "base/closer.h"
 #include "base/mem.h"
 
-#define WINDOW_BYTES     (64u * 1024) /* PFL_PAGE_MAX_BYTES at least */
-#define SEALS            (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define OS_PAGE_BYTES    4096u
-#define STAT_BLOCK_BYTES 512u
-#define LARGE_BYTES      (1u << 20) /* a thread closes it */
-#define STUCK_CPU_NS     10000000   /* of CPU time that one page takes; or twice as much */
+#define WINDOW_BYTES  (64u * 1024) /* PFL_PAGE_MAX_BYTES at least */
+#define SEALS         (F_SEAL_SHRINK | F_SEAL_GROW)
+#define ADOPTED_SEALS (SEALS | F_SEAL_SEAL)
+#define OS_PAGE_BYTES 4096u
+#define LARGE_BYTES   (1u << 20) /* the last close takes 0.5 ms per MiB: a thread does it */
+#define STUCK_CPU_NS  10000000   /* of CPU time that one page takes; or twice as much */
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -157,15 +159,6 @@ void pfl_smb_map_guard(void)
         touch.has_timer = make_timer();
 }
 
-/* The kernel frees the memory at the last close, which takes 0.5 ms per MiB. */
-static void close_memory(const struct pfl_smb_map *self)
-{
-    if (self->bytes >= LARGE_BYTES && pfl_closer_has_room(self->who))
-        pfl_closer_close(self->fd, self->who);
-    else
-        (void)close(self->fd);
-}
-
 void pfl_smb_map_fini(struct pfl_smb_map *self)
 {
     uint32_t who = self->who;
@@ -173,8 +166,12 @@ void pfl_smb_map_fini(struct pfl_smb_map *self)
     if (self->smb.base != NULL) {
         pfl_list_remove(&self->node);
         pfl_mem_free(self->written);
-        (void)munmap(self->smb.base, self->bytes);
-        close_memory(self);
+        if (self->state == PFL_SMB_OURS)
+            (void)munmap(self->smb.base, self->bytes);
+        if (self->bytes < LARGE_BYTES && self->state == PFL_SMB_OURS)
+            (void)close(self->fd);
+        else
+            pfl_closer_close_memory(self->fd, who);
     }
     pfl_smb_map_init(self);
     self->who = who;
@@ -223,6 +220,45 @@ int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size)
     return rc;
 }
 
+static bool can_seal(void)
+{
+    static int known; /* one loop, one thread: 1 yes, -1 no */
+    int fd;
+
+    if (known != 0)
+        return known > 0;
+    fd = memfd_create("perfetto_probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    known = fd >= 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 ? 1 : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    return known > 0;
+}
+
+void pfl_smb_map_share(struct pfl_smb_map *self)
+{
+    if (pfl_smb_map_is_open(self) && self->state == PFL_SMB_OURS && !self->is_adopted && can_seal())
+        self->state = PFL_SMB_SHARED;
+}
+
+enum pfl_smb_state pfl_smb_map_seal(struct pfl_smb_map *self)
+{
+    if (self->state == PFL_SMB_SHARED) {
+        int fd = fcntl(self->fd, F_DUPFD_CLOEXEC, 0);
+
+        pfl_closer_seal(fd, F_SEAL_FUTURE_WRITE, self->who);
+        self->state = fd < 0 ? PFL_SMB_SHARED : PFL_SMB_SEALING;
+    }
+    if (self->state == PFL_SMB_SEALING) {
+        int seals = fcntl(self->fd, F_GET_SEALS);
+
+        if (seals >= 0 && (seals & F_SEAL_FUTURE_WRITE) != 0)
+            self->state = PFL_SMB_OURS;
+        else if (seals >= 0 && (seals & F_SEAL_SEAL) != 0)
+            self->state = PFL_SMB_FOREIGN;
+    }
+    return self->state;
+}
+
 int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted)
 {
     struct stat st;
@@ -234,7 +270,7 @@ int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untr
         return PFL_ESTATE;
     /* Without the seals the producer could shrink the file and our next access would be SIGBUS. */
     seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & SEALS) != SEALS)
+    if (seals < 0 || (seals & ADOPTED_SEALS) != ADOPTED_SEALS)
         return PFL_EPERM;
     /* Huge pages come from a pool that any process may have emptied: then a hole is SIGBUS. */
     if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
@@ -295,20 +331,6 @@ uint32_t pfl_smb_map_find_some_written(struct pfl_smb_map *self, uint32_t begin,
     return end;
 }
 
-void pfl_smb_map_find_holes(struct pfl_smb_map *self)
-{
-    uint32_t words = (self->smb.pages + 63) / 64;
-    uint64_t known = 0;
-    struct stat st;
-
-    if (!pfl_smb_map_is_open(self) || fstat(self->fd, &st) != 0)
-        return;
-    for (uint32_t i = 0; i < words; i++)
-        known += (uint64_t)__builtin_popcountll(self->written[i]);
-    if ((uint64_t)st.st_blocks * STAT_BLOCK_BYTES < known * OS_PAGE_BYTES)
-        self->has_faulted = true;
-}
-
 static int take(const struct pfl_smb_map *self, uint32_t page_untrusted, uint32_t chunk_untrusted,
                 struct pfl_smb_chunk *ret_chunk)
 {
@@ -344,7 +366,8 @@ int pfl_smb_map_take(struct pfl_smb_map *self, uint32_t page_untrusted, uint32_t
 {
     int rc;
 
-    if (self->has_faulted || pfl_smb_page(&self->smb, page_untrusted) == NULL ||
+    if (self->state != PFL_SMB_OURS || self->has_faulted ||
+        pfl_smb_page(&self->smb, page_untrusted) == NULL ||
         !pfl_smb_map_is_written(self, page_untrusted))
         return PFL_ENOENT;
     pfl_smb_map_begin_touch(self);

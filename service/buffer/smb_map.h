@@ -2,6 +2,11 @@
 /*
  * A producer's shared memory as the service sees it: created here (a sealed memfd) or offered by
  * the producer, mapped read-write, and unable to shrink under us (docs/abi/smb.md 1, 3, 7).
+ *
+ * Who has the descriptor of a memfd can make holes in it, and the kernel lets all others wait for
+ * the end of that, as long as he likes: those who read a page in it, map it or unmap it. So once
+ * the producer has mapped what was created here, a seal forbids that (docs/adr/0063). Until then
+ * nothing is read.
  */
 #ifndef PFL_SERVICE_SMB_MAP_H
 #define PFL_SERVICE_SMB_MAP_H
@@ -10,12 +15,18 @@
 #include "base/err.h"
 #include "base/list.h"
 
-#define PFL_SMB_SLOW_NS 1000000u
+enum pfl_smb_state {
+    PFL_SMB_OURS,    /* nobody else has the descriptor, or its owner is trusted; or it is sealed */
+    PFL_SMB_SHARED,  /* the producer has it; it is not known to have mapped it */
+    PFL_SMB_SEALING, /* a thread adds the seal */
+    PFL_SMB_FOREIGN, /* somebody has forbidden that: it is not touched any more, or unmapped */
+};
 
 struct pfl_smb_map {
-    struct pfl_smb smb;        /* smb.base is NULL while there is no memory */
-    size_t bytes;              /* mapped */
-    int fd;                    /* owned; -1 when there is none */
+    struct pfl_smb smb; /* smb.base is NULL while there is no memory */
+    size_t bytes;       /* mapped */
+    int fd;             /* owned; -1 when there is none */
+    enum pfl_smb_state state;
     bool is_adopted;           /* the producer's own memory */
     volatile bool has_faulted; /* a page could not be read, and became zeros: no more are read */
     uint64_t *written;         /* owned: bitmap of pages that are known to hold data */
@@ -34,19 +45,29 @@ struct pfl_smb_chunk {
 
 /* An empty map: no memory, fd -1. */
 void pfl_smb_map_init(struct pfl_smb_map *self);
+/* Memory that is shared and not sealed stays mapped. */
 void pfl_smb_map_fini(struct pfl_smb_map *self);
 static inline bool pfl_smb_map_is_open(const struct pfl_smb_map *self)
 {
     return self->smb.base != NULL;
 }
 
-/* Creates the memory; pfl_limits_choose_smb gives `size`. The producer is sent the map's `fd`.
+/* Creates the memory; pfl_limits_choose_smb gives `size`. The producer is sent the map's `fd`:
+ * then call share.
  * PFL_ESTATE when it is open already, PFL_EINVAL, PFL_EIO. */
 PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size);
+/* The producer has the descriptor. */
+void pfl_smb_map_share(struct pfl_smb_map *self);
 /*
- * Takes memory that a producer offers. It needs the seals against shrinking, growing and more
- * seals, and a size that the service would choose for that page size. On success `fd` is the map's,
- * on failure still the caller's. PFL_EPERM (seals), PFL_EINVAL (sizes), PFL_ESTATE, PFL_EIO.
+ * It has mapped the memory: that may be sealed now, which a thread does, for it may take long. To
+ * be called until the state is PFL_SMB_OURS or PFL_SMB_FOREIGN.
+ */
+enum pfl_smb_state pfl_smb_map_seal(struct pfl_smb_map *self);
+/*
+ * Takes memory that a producer offers, who is trusted not to make holes in it. It needs the seals
+ * against shrinking, growing and more seals, and a size that the service would choose for that page
+ * size. On success `fd` is the map's, on failure still the caller's. PFL_EPERM (seals), PFL_EINVAL
+ * (sizes), PFL_ESTATE, PFL_EIO.
  */
 PFL_MUST_USE int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted);
 
@@ -82,13 +103,6 @@ void pfl_smb_map_end_touch(void);
 struct pfl_smb_map *pfl_smb_map_pause_touch(void);
 void pfl_smb_map_resume_touch(struct pfl_smb_map *self);
 
-/*
- * Is less there than the producer has written? Then it makes holes in it, and each page that is
- * read may wait as long as the kernel takes for that: it counts as one that could not be read.
- * Asked when a reading took PFL_SMB_SLOW_NS.
- */
-void pfl_smb_map_find_holes(struct pfl_smb_map *self);
-
 /* Prefetches the cache line of the page's header, and that of its first chunk, which the producer
  * wrote last. */
 static inline void pfl_smb_map_prefetch(const struct pfl_smb_map *self, uint32_t page_untrusted)
@@ -101,8 +115,8 @@ static inline void pfl_smb_map_prefetch(const struct pfl_smb_map *self, uint32_t
 
 /*
  * Complete -> BeingRead. PFL_ENOENT: no such page or chunk, or not Complete, or a page could not be
- * read before: skip the entry. PFL_EAGAIN: the producer kept changing the page under us; nothing
- * was done. On success the page is touched until its release.
+ * read before, or the memory may not be touched: skip the entry. PFL_EAGAIN: the producer kept
+ * changing the page under us; nothing was done. On success the page is touched until its release.
  */
 PFL_MUST_USE int pfl_smb_map_take(struct pfl_smb_map *self, uint32_t page_untrusted,
                                   uint32_t chunk_untrusted, struct pfl_smb_chunk *ret_chunk);

@@ -257,10 +257,9 @@ int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
         .counters = &self->commits,
     };
     uint64_t flush_id = 0;
-    uint64_t begin_ns = pfl_service_now_ns(self);
     int rc = pfl_commit_apply(&conf, request, &producer->commit_at, &flush_id);
 
-    pfl_service_check_memory(self, producer, begin_ns);
+    pfl_service_check_memory(self, producer);
     if (rc == 0 && flush_id != 0)
         pfl_session_ack_flush(self, producer, flush_id);
     return rc;

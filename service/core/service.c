@@ -14,6 +14,8 @@
 #include "base/mem.h"
 #include "service/buffer/retired_rings.h"
 
+#define SEAL_LOOK_MAX_MS 250u
+
 static void ignore(void *port)
 {
     (void)port;
@@ -199,7 +201,8 @@ void pfl_service_free_producer(struct pfl_service *self, struct pfl_producer *pr
     pfl_service_forbid(self, producer);
     *id_word(self, producer->id) &= ~id_bit(producer->id);
     pfl_shares_give(&self->shares.peer_bytes, producer->who, producer->held_bytes);
-    pfl_service_give_smb(self, producer);
+    if (producer->smb.state == PFL_SMB_OURS) /* else it stays */
+        pfl_service_give_smb(self, producer);
     pfl_producer_free(producer);
 }
 
@@ -334,15 +337,12 @@ uint64_t pfl_service_get_wait_ms(const struct pfl_service *self, struct pfl_turn
     return pfl_turns_get_wait_ms(&self->turns, who, pfl_service_now_ns(self));
 }
 
-void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *producer,
-                              uint64_t begin_ns)
+void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *producer)
 {
     const struct pfl_turns_who user = {.user = producer->who, .subject = producer->who};
     const uint64_t fault_ns = PFL_SERVICE_FAULT_MS * (uint64_t)1000000;
-    uint64_t now_ns = pfl_service_now_ns(self);
+    uint64_t now_ns;
 
-    if (now_ns - begin_ns >= PFL_SMB_SLOW_NS)
-        pfl_smb_map_find_holes(&producer->smb);
     if (!producer->smb.has_faulted || producer->is_unreadable)
         return;
     producer->is_unreadable = true;
@@ -350,10 +350,60 @@ void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *pro
                  pfl_log_quote_str(producer->name), producer->uid);
     if (!pfl_shares_is_bound(&self->shares.smb_bytes, producer->who))
         return;
+    now_ns = pfl_service_now_ns(self);
     pfl_turns_take(&self->faults, user, fault_ns / PFL_TURNS_PART + PFL_TURNS_AT_ONCE, now_ns);
     if (self->faults_end_ns < now_ns)
         self->faults_end_ns = now_ns;
     self->faults_end_ns += 2 * fault_ns; /* more than it adds to any user's due time */
+}
+
+/* Its memory stays mapped, and counted: no more of it is made. */
+static void on_foreign_memory(struct pfl_service *self, struct pfl_producer *producer)
+{
+    const struct pfl_turns_who user = {.user = producer->who, .subject = producer->who};
+    const uint64_t unshared_ns = PFL_SERVICE_UNSHARED_MS * (uint64_t)1000000;
+
+    if (producer->is_unreadable)
+        return;
+    producer->is_unreadable = true;
+    self->has_unshared = true;
+    pfl_turns_take(&self->unshared, user, unshared_ns / PFL_TURNS_PART + PFL_TURNS_AT_ONCE,
+                   pfl_service_now_ns(self));
+    pfl_log_warn("producer-memory-foreign",
+                 "producer=%s uid=%u reason=\"somebody sealed the memory that the service made\" "
+                 "effect=\"this user's producers have no shared memory for a day\"",
+                 pfl_log_quote_str(producer->name), producer->uid);
+}
+
+uint64_t pfl_service_get_seal_wait_ms(struct pfl_service *self, struct pfl_producer *producer)
+{
+    uint64_t now_ms;
+
+    if (producer->smb.state == PFL_SMB_OURS)
+        return 0;
+    now_ms = pfl_service_now_ms(self);
+    if (producer->smb.state == PFL_SMB_SHARED)
+        producer->sealing_since_ms = now_ms;
+    switch (pfl_smb_map_seal(&producer->smb)) {
+    case PFL_SMB_FOREIGN:
+        on_foreign_memory(self, producer);
+        return 0;
+    case PFL_SMB_OURS:
+        return 0;
+    case PFL_SMB_SHARED:
+    case PFL_SMB_SEALING:
+    default:
+        now_ms = (now_ms - producer->sealing_since_ms) / 4;
+        return now_ms < 1 ? 1 : now_ms < SEAL_LOOK_MAX_MS ? now_ms : SEAL_LOOK_MAX_MS;
+    }
+}
+
+bool pfl_service_shares_memory(const struct pfl_service *self, uint64_t who)
+{
+    const struct pfl_turns_who user = {.user = who, .subject = who};
+
+    return !self->has_unshared ||
+           pfl_turns_get_wait_ms(&self->unshared, user, pfl_service_now_ns(self)) == 0;
 }
 
 uint64_t pfl_service_get_fault_wait_ms(const struct pfl_service *self, uint64_t who)

@@ -80,6 +80,8 @@ struct pfl_service_conf {
 #define PFL_CLONE_TURN_BYTES (64u << 10)
 /* pfl_service_check_memory */
 #define PFL_SERVICE_FAULT_MS 10000u
+/* pfl_service_shares_memory */
+#define PFL_SERVICE_UNSHARED_MS 86400000u
 /* One of so many of memory_max is the most that is shared with producers. */
 #define PFL_SERVICE_SMB_PART 4u
 
@@ -169,9 +171,11 @@ struct pfl_service {
     struct pfl_turns turns;               /* loop time of consumers */
     struct pfl_turns faults;              /* users whose memory could not be read */
     uint64_t faults_end_ns;               /* nobody waits for that any more */
-    uint64_t timed_ns;                    /* all that pfl_service_end_time measured */
-    struct pfl_loop_budget judging;       /* for all sessions' filters: judging.h */
-    struct pfl_figures gone;              /* counters of sessions that are gone */
+    struct pfl_turns unshared;            /* users who have no shared memory for a while */
+    bool has_unshared;
+    uint64_t timed_ns;              /* all that pfl_service_end_time measured */
+    struct pfl_loop_budget judging; /* for all sessions' filters: judging.h */
+    struct pfl_figures gone;        /* counters of sessions that are gone */
 };
 
 /* Call after setting a deadline of a session or a flush: lowers the time of the next run
@@ -245,12 +249,19 @@ void pfl_service_end_time(struct pfl_service *self, struct pfl_turns_who who,
 uint64_t pfl_service_get_wait_ms(const struct pfl_service *self, struct pfl_turns_who who);
 
 /*
- * After a part of the producer's memory was read, which began then. If it could not be, or took
- * long because of holes: in the next PFL_SERVICE_FAULT_MS no memory of its user is read, and the
- * user's producers wait. Root's and the service's user's never do.
+ * After a part of the producer's memory was read. If it could not be: in the next
+ * PFL_SERVICE_FAULT_MS no memory of its user is read, and the user's producers wait. Root's and the
+ * service's user's never do.
  */
-void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *producer,
-                              uint64_t begin_ns);
+void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *producer);
+/*
+ * The producer has mapped its memory, or leaves. In how many ms may that be read, or unmapped? 0:
+ * now, or never (PFL_SMB_FOREIGN).
+ */
+uint64_t pfl_service_get_seal_wait_ms(struct pfl_service *self, struct pfl_producer *producer);
+/* Has this user memory in common with the service? If not, chunks come in messages: for
+ * PFL_SERVICE_UNSHARED_MS after it has kept the service from sealing some. */
+bool pfl_service_shares_memory(const struct pfl_service *self, uint64_t who);
 /* In how many ms it may be read; 0: now. */
 uint64_t pfl_service_get_fault_wait_ms(const struct pfl_service *self, uint64_t who);
 

@@ -21,6 +21,7 @@ struct pfl_peer {
     char machine_name[PFL_PEER_NAME_MAX + 1];
     char local_host[64]; /* our own address without the port, for peers without a hint */
     bool is_network;     /* no shared memory, and its claims are unproven */
+    bool is_privileged;  /* set by the port: of pfl_port_conf.privileged_gid */
     bool is_identified;
 };
 

@@ -21,8 +21,9 @@ struct pfl_port_conf {
     enum pfl_socket_family family;
     int inherited_fd; /* > 2: a socket that listens already, transferred on success */
     bool has_relay;   /* serves RelayPort too */
-    const uint32_t
-        *privileged_gid; /* its members may act on other users' sessions; NULL: none; borrowed */
+    /* Its members may act on other users' sessions, and bring shared memory; NULL: none;
+     * borrowed. */
+    const uint32_t *privileged_gid;
     unsigned max_connections;
     void (*on_closed)(void *user); /* the port is gone; last callback */
     void *user;

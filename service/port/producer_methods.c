@@ -95,11 +95,14 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
     conn->fd = -1;
     if (fd < 0)
         return false;
-    if (conn->peer.is_network) {
+    if (conn->producer->is_emulated) {
         pfl_closer_close(fd, (uint32_t)conn->peer.who);
         return false;
     }
-    rc = pfl_smb_map_adopt(&conn->producer->smb, fd, conn->producer->page_hint_bytes);
+    rc = PFL_EPERM;
+    if (conn->peer.is_privileged ||
+        !pfl_shares_is_bound(&conn->service->shares.smb_bytes, conn->peer.who))
+        rc = pfl_smb_map_adopt(&conn->producer->smb, fd, conn->producer->page_hint_bytes);
     if (rc == 0) {
         rc = pfl_service_take_smb(conn->service, conn->producer, conn->producer->smb.bytes);
         if (rc == 0)
@@ -122,10 +125,12 @@ static const char *get_machine_name(const struct pfl_producer_conn *conn)
 static int initialize_connection(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_producer_conn *conn = user;
+    bool is_emulated =
+        conn->peer.is_network || !pfl_service_shares_memory(conn->service, conn->peer.who);
     struct init_args args = {.conf = {.uid = conn->peer.uid,
                                       .who = conn->peer.who,
                                       .pid = conn->peer.pid,
-                                      .is_emulated = conn->peer.is_network,
+                                      .is_emulated = is_emulated,
                                       .machine_id = conn->peer.machine_id,
                                       .machine_name = get_machine_name(conn),
                                       .ops = &pfl_producer_conn_ops,
@@ -155,7 +160,7 @@ static int initialize_connection(void *user, struct pfl_rpc_request request, str
     pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_RESPONSE__DIRECT_SMB_PATCHING_SUPPORTED,
                             1); /* patches in place are fine */
     pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_RESPONSE__USE_SHMEM_EMULATION,
-                            conn->peer.is_network); /* no descriptors: emulation */
+                            is_emulated); /* no memory: emulation */
     iov.iov_len = sizeof(body) - w.left;
     return pfl_rpc_host_reply(&conn->rpc, request, PFL_RPC_SUCCESS, &iov, 1, -1);
 }
@@ -222,6 +227,10 @@ static int commit_data(void *user, struct pfl_rpc_request request, struct pfl_sp
 
     if (conn->producer == NULL)
         return reply_failure(conn, request);
+    if (pfl_service_get_seal_wait_ms(conn->service, conn->producer) != 0)
+        return PFL_EAGAIN; /* the port comes back to it */
+    if (conn->producer->is_unreadable)
+        return PFL_EIO;
     rc = pfl_registry_commit(conn->service, conn->producer, bytes);
     if (conn->producer->smb.has_faulted)
         return PFL_EIO;
@@ -263,6 +272,8 @@ static int set_writer(struct pfl_producer_conn *conn, struct pfl_rpc_request req
         return rc;
     if (conn->producer == NULL)
         return reply_failure(conn, request);
+    /* Who has writers has mapped its memory. */
+    (void)pfl_service_get_seal_wait_ms(conn->service, conn->producer);
     rc = pfl_registry_set_writer(conn->service, conn->producer, (uint32_t)args.number1,
                                  is_registration ? (uint32_t)args.number2 : 0);
     if (rc == PFL_ELIMIT) {
@@ -375,6 +386,8 @@ static void send_command(void *port, struct pfl_span body, int fd, bool is_setup
         return;
     rc = pfl_rpc_host_reply(&conn->rpc, conn->commands, PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE, &iov, 1,
                             fd);
+    if (fd >= 0)
+        pfl_smb_map_share(&conn->producer->smb);
     if (rc == PFL_ELIMIT)
         pfl_producer_conn_fail(conn, "it does not read its socket");
     else if (rc != 0)

@@ -124,12 +124,24 @@ static void count_waiting(struct pfl_producer_conn *conn)
 
 static void on_held_end(uv_timer_t *timer);
 
-/* Its user's producers wait (pfl_service_check_memory). */
+/* Its memory is being sealed, or has to be, for it is to be unmapped. */
+static uint64_t get_seal_wait_ms(struct pfl_producer_conn *conn)
+{
+    struct pfl_producer *producer = conn->producer;
+
+    if (producer == NULL || (producer->smb.state == PFL_SMB_SHARED && !conn->is_closed))
+        return 0;
+    return pfl_service_get_seal_wait_ms(conn->service, producer);
+}
+
+/* It, or all its user's producers wait (pfl_service_check_memory). */
 static bool hold(struct pfl_producer_conn *conn)
 {
     struct pfl_producer_port *port = conn->port;
     uint64_t wait_ms = pfl_service_get_fault_wait_ms(conn->service, conn->peer.who);
+    uint64_t seal_wait_ms = get_seal_wait_ms(conn);
 
+    wait_ms = wait_ms > seal_wait_ms ? wait_ms : seal_wait_ms;
     if (wait_ms == 0)
         return false;
     pfl_fair_turn_leave(&conn->turn);
@@ -301,6 +313,8 @@ static void on_closed(void *user, int err)
     conn->has_commands = false;
     pfl_fair_turn_leave(&conn->turn);
     pfl_list_remove(&conn->resumed);
+    if (get_seal_wait_ms(conn) != 0 && !port->is_closing && hold(conn))
+        return;
     if (port->is_closing) {
         leave(conn);
     } else if (pfl_fair_turn_has_time(&port->fair_turn, who)) {
@@ -454,6 +468,9 @@ static int open_conn(struct pfl_producer_port *port, int fd, bool is_accepted, u
     conn->is_accepted = is_accepted;
     pfl_rpc_host_init(&conn->rpc, &rpc);
     rc = pfl_peer_read(&conn->peer, fd);
+    conn->peer.is_privileged = rc == 0 && !conn->peer.is_network &&
+                               port->conf.privileged_gid != NULL &&
+                               pfl_fdsock_is_peer_in_group(fd, *port->conf.privileged_gid);
     *ret_who = conn->peer.who;
     if (rc == 0)
         rc = take_share(conn);

@@ -20,6 +20,7 @@
 
 #define STEP_NS      500000u   /* of a turn: a page may have to be brought back */
 #define LAST_STEP_NS 100000000 /* when the service stops */
+#define SEAL_WAIT_MS 100u      /* of a session's pass, since it began */
 
 struct scope {
     struct pfl_service *service;
@@ -59,12 +60,20 @@ static bool may_continue(void *user)
            (scope->service->is_stopping ? LAST_STEP_NS : STEP_NS);
 }
 
-/* Memory of its user could not be read a moment ago. */
+/* Until its memory is sealed, but no longer than SEAL_WAIT_MS. */
+static bool waits_for_seal(const struct scope *scope)
+{
+    return pfl_service_get_seal_wait_ms(scope->service, scope->producer) != 0 &&
+           scope->session != NULL && !scope->service->is_stopping &&
+           pfl_service_now_ms(scope->service) - scope->session->scrape.begin_ms < SEAL_WAIT_MS;
+}
+
+/* Memory of its user could not be read a moment ago, or is not sealed. */
 static bool is_left_out(const struct scope *scope)
 {
     const struct pfl_producer *producer = scope->producer;
 
-    if (!producer->smb.has_faulted &&
+    if (!producer->smb.has_faulted && producer->smb.state == PFL_SMB_OURS &&
         pfl_service_get_fault_wait_ms(scope->service, producer->who) == 0)
         return false;
     pfl_log_warn("scrape-cut", "producer=%s uid=%u reason=\"memory of this user cannot be read\"",
@@ -94,12 +103,15 @@ static bool scrape_some(struct scope *scope, uint32_t *page, uint64_t *credit)
     struct pfl_smb_scrape_result result;
 
     if (!producer->wants_scraping || producer->writers_len == 0 ||
-        !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(scope->session, producer) ||
-        is_left_out(scope))
+        !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(scope->session, producer))
+        return true;
+    if (waits_for_seal(scope))
+        return false;
+    if (is_left_out(scope))
         return true;
     scope->begin_ns = pfl_service_now_ns(scope->service);
     result = pfl_smb_scrape(&conf);
-    pfl_service_check_memory(scope->service, producer, scope->begin_ns);
+    pfl_service_check_memory(scope->service, producer);
     *credit -= result.units < *credit ? result.units : *credit;
     *page = result.next_page;
     return result.next_page == producer->smb.smb.pages;
@@ -169,8 +181,9 @@ static void want_turn(struct pfl_service *service)
 
 void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *session)
 {
-    session->scrape =
-        (struct pfl_scrape_pass){.at = service->permitted.next, .last = service->permitted_seen};
+    session->scrape = (struct pfl_scrape_pass){.at = service->permitted.next,
+                                               .last = service->permitted_seen,
+                                               .begin_ms = pfl_service_now_ms(service)};
     pfl_flush_book_join(&service->flushes, session->id);
     if (run_session(service, session))
         session->ops->on_scraped(service, session);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,7 +24,7 @@
 #define SMB     65536u
 #define ALLOWED 7u
 #define FOREIGN 8u
-#define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) /* of what a producer offers */
 #define WRITER  3u
 #define REQ_MAX 4096u
 
@@ -166,7 +167,7 @@ static void expect_packets(const char *fills)
 static void memory_that_is_made_has_its_seals_and_is_zero(void **state)
 {
     (void)state;
-    assert_int_equal(fcntl(fx.map.fd, F_GET_SEALS), SEALS);
+    assert_int_equal(fcntl(fx.map.fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW);
     assert_int_equal(fx.map.smb.pages, SMB / PAGE);
     assert_int_equal(ftruncate(fx.map.fd, 0), -1);
     assert_int_equal(fx.map.smb.base[SMB - 1], 0);
@@ -263,24 +264,69 @@ static void page_that_cannot_be_read_becomes_zeros(void **state)
     (void)close(empty);
 }
 
-static void holes_in_what_was_written_are_found(void **state)
+static int make_hole(uint32_t page)
+{
+    return fallocate(fx.map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page * PAGE, PAGE);
+}
+
+static void seal_until(enum pfl_smb_state state)
+{
+    while (pfl_smb_map_seal(&fx.map) == PFL_SMB_SEALING)
+        (void)usleep(100);
+    assert_int_equal(fx.map.state, state);
+}
+
+static void shared_memory_is_touched_when_nobody_can_make_holes_in_it(void **state)
 {
     struct pfl_smb_chunk chunk;
 
     (void)state;
-    for (uint32_t page = 1; page < 4; page++) {
-        write_chunk(page, 0, page, 1);
-        finish_chunk(page, 0);
-        assert_int_equal(pfl_smb_map_take(&fx.map, page, 0, &chunk), 0);
-        assert_int_equal(pfl_smb_map_release(&fx.map, page, 0, chunk.header), 0);
-    }
-    pfl_smb_map_find_holes(&fx.map);
-    assert_false(fx.map.has_faulted); /* pages that were never written are none */
-    assert_int_equal(
-        fallocate(fx.map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 2 * PAGE, PAGE), 0);
-    pfl_smb_map_find_holes(&fx.map);
-    assert_true(fx.map.has_faulted);
-    assert_int_equal(pfl_smb_map_take(&fx.map, 1, 0, &chunk), PFL_ENOENT);
+    write_chunk(2, 0, 1, 1);
+    finish_chunk(2, 0);
+    pfl_smb_map_share(&fx.map);
+    assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), PFL_ENOENT);
+    assert_int_equal(make_hole(3), 0);
+    seal_until(PFL_SMB_OURS);
+    assert_int_equal(make_hole(3), -1);
+    assert_int_equal(errno, EPERM);
+    assert_true(mmap(NULL, SMB, PROT_READ | PROT_WRITE, MAP_SHARED, fx.map.fd, 0) == MAP_FAILED);
+    assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), 0);
+    assert_int_equal(pfl_smb_map_release(&fx.map, 2, 0, chunk.header), 0);
+    assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_OURS); /* nothing more to do */
+}
+
+static bool is_mapped(const void *at)
+{
+    unsigned char resident;
+
+    return mincore((void *)(uintptr_t)at, PAGE, &resident) == 0;
+}
+
+/* To unmap it could take as long as to read it. */
+static void memory_that_cannot_be_sealed_any_more_is_left_alone(void **state)
+{
+    const uint8_t *base = fx.map.smb.base;
+    struct pfl_smb_chunk chunk;
+
+    (void)state;
+    write_chunk(2, 0, 1, 1);
+    finish_chunk(2, 0);
+    pfl_smb_map_share(&fx.map);
+    assert_int_equal(fcntl(fx.map.fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+    seal_until(PFL_SMB_FOREIGN);
+    assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), PFL_ENOENT);
+    pfl_smb_map_fini(&fx.map);
+    assert_true(is_mapped(base));
+    assert_int_equal(munmap((void *)(uintptr_t)base, SMB), 0);
+}
+
+static void memory_that_nobody_else_has_is_unmapped(void **state)
+{
+    const uint8_t *base = fx.map.smb.base;
+
+    (void)state;
+    pfl_smb_map_fini(&fx.map);
+    assert_false(is_mapped(base));
 }
 
 static uint64_t get_cpu_ms(void)
@@ -715,7 +761,9 @@ int main(void)
         ROW(huge_pages_are_refused),
         ROW(pages_that_nobody_wrote_are_never_touched),
         ROW(page_that_cannot_be_read_becomes_zeros),
-        ROW(holes_in_what_was_written_are_found),
+        ROW(shared_memory_is_touched_when_nobody_can_make_holes_in_it),
+        ROW(memory_that_cannot_be_sealed_any_more_is_left_alone),
+        ROW(memory_that_nobody_else_has_is_unmapped),
         ROW(page_that_takes_cpu_time_without_end_becomes_zeros),
         ROW(a_complete_chunk_is_moved_and_freed),
         ROW(the_layout_stays_until_the_last_chunk_is_freed),

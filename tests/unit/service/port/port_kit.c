@@ -11,7 +11,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -29,6 +31,7 @@
 #include "service/session/session_timers.h"
 
 #define CLIENT_MAX_BYTES (64u << 20)
+#define SEAL_LOOK_MS     1
 #define IDLE_TURNS       4
 #define OWED_TURNS                                                                                 \
     20000 /* while a user that took long waits: a slow machine makes all of it long */
@@ -163,6 +166,30 @@ static void wait_for_disk(struct pfl_port_kit *self)
         (void)uv_run(&self->loop, UV_RUN_ONCE);
 }
 
+static bool is_sealing(const struct pfl_service *service)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, &service->producers) {
+        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+
+        if (pfl_smb_map_is_open(&producer->smb) && producer->smb.state == PFL_SMB_SEALING &&
+            pfl_smb_map_seal(&producer->smb) == PFL_SMB_SEALING)
+            return true;
+    }
+    return false;
+}
+
+/* Threads seal memory: waits for them, and for the connections that look whether they have. */
+static void wait_for_seals(struct pfl_port_kit *self)
+{
+    while (is_sealing(&self->service))
+        (void)usleep(100);
+
+    while (uv_backend_timeout(&self->loop) == SEAL_LOOK_MS)
+        (void)uv_run(&self->loop, UV_RUN_ONCE);
+}
+
 static bool has_more_to_do(struct pfl_port_kit *self)
 {
     struct pollfd loop = {.fd = uv_backend_fd(&self->loop), .events = POLLIN};
@@ -178,6 +205,7 @@ void pfl_port_kit_run(struct pfl_port_kit *self)
             pfl_session_due_run(&self->service);
         (void)uv_run(&self->loop, UV_RUN_NOWAIT);
         wait_for_disk(self);
+        wait_for_seals(self);
     }
 }
 
@@ -219,11 +247,20 @@ void pfl_kit_client_open(struct pfl_kit_client *self, struct pfl_port_kit *kit, 
     pfl_kit_reply_free(&reply);
 }
 
+static void drop_memory(struct pfl_kit_client *self)
+{
+    if (self->memory != NULL)
+        (void)munmap(self->memory, self->memory_bytes);
+    if (self->received_fd >= 0)
+        (void)close(self->received_fd);
+    self->memory = NULL;
+    self->received_fd = -1;
+}
+
 void pfl_kit_client_close(struct pfl_kit_client *self)
 {
     (void)close(self->fd);
-    if (self->received_fd >= 0)
-        (void)close(self->received_fd);
+    drop_memory(self);
     pfl_buf_fini(&self->in);
     pfl_port_kit_run(self->kit);
 }
@@ -317,12 +354,17 @@ uint64_t pfl_kit_client_invoke_drop(struct pfl_kit_client *self, unsigned method
 static void take_descriptor(struct pfl_kit_client *self, struct msghdr *msg)
 {
     struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+    struct stat st;
 
     if (cmsg == NULL || cmsg->cmsg_type != SCM_RIGHTS)
         return;
-    if (self->received_fd >= 0)
-        (void)close(self->received_fd);
+    drop_memory(self);
     memcpy(&self->received_fd, CMSG_DATA(cmsg), sizeof(int));
+    assert_int_equal(fstat(self->received_fd, &st), 0);
+    self->memory_bytes = (size_t)st.st_size;
+    self->memory =
+        mmap(NULL, self->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, self->received_fd, 0);
+    assert_ptr_not_equal(self->memory, MAP_FAILED);
 }
 
 static void receive(struct pfl_kit_client *self)

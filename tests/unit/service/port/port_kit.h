@@ -57,7 +57,9 @@ struct pfl_kit_client {
     struct pfl_buf in;
     uint64_t last_id;
     int received_fd; /* owned; -1 */
-    bool is_closed;  /* the service closed the connection */
+    uint8_t *memory; /* owned: of received_fd; mapped as soon as it comes, as producers do */
+    size_t memory_bytes;
+    bool is_closed; /* the service closed the connection */
 };
 
 void pfl_kit_client_open(struct pfl_kit_client *self, struct pfl_port_kit *kit,

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -32,7 +31,6 @@ struct replay {
     struct pfl_kit_client producer;
     struct pfl_kit_client consumer;
     uint64_t enable_id;
-    uint8_t *smb;
     uint32_t page_bytes;
     unsigned commands;
 };
@@ -191,14 +189,10 @@ static void write_chunk(struct replay *r, struct pfl_span payload)
     uint32_t header = pfl_reader_u32(&in);
     uint8_t *at;
 
-    if (r->smb == NULL) {
-        r->smb =
-            mmap(NULL, SMB_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, r->producer.received_fd, 0);
-        assert_ptr_not_equal(r->smb, MAP_FAILED);
-    }
+    assert_int_equal(r->producer.memory_bytes, SMB_BYTES);
     assert_int_equal(chunk, 0); /* these producers make one chunk a page */
-    at = r->smb + (size_t)page * r->page_bytes;
-    assert_true((size_t)(at - r->smb) + 8 + in.left <= SMB_BYTES);
+    at = r->producer.memory + (size_t)page * r->page_bytes;
+    assert_true((size_t)(at - r->producer.memory) + 8 + in.left <= SMB_BYTES);
     memcpy(at + 8, in.pos, in.left);
     __atomic_store_n((uint32_t *)(void *)at, header, __ATOMIC_RELEASE);
 }
@@ -349,7 +343,6 @@ static void replay(const char *producer_cap, const char *consumer_cap, const cha
     assert_same_packets(recorded, pfl_buf_get(&trace));
     pfl_mem_free((void *)(uintptr_t)recorded.data);
     pfl_buf_fini(&trace);
-    (void)munmap(r.smb, SMB_BYTES);
     pfl_kit_client_close(&r.producer);
     pfl_kit_client_close(&r.consumer);
     pfl_port_kit_close(&r.kit);

@@ -587,30 +587,18 @@ static void when_the_service_stops_a_user_has_his_share_of_a_bounded_time(void *
     assert_int_equal(service.leaving_len, 0);
 }
 
-static void make_hole(const struct pfl_producer *producer)
+/* A page that could not be read: none of its user's is for a while, and that of others is. */
+static void memory_that_cannot_be_read_keeps_its_user_s_out(void **state)
 {
-    assert_int_equal(fallocate(producer->smb.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                               PAGES / 2 * PAGE),
-                     0);
-}
-
-/* Memory with holes takes long: none of its user's is read for a while, and that of others is.
- */
-static void memory_with_holes_that_took_long_keeps_its_user_s_out(void **state)
-{
-    struct pfl_producer *holes = add_producer(0, MEMBER, &clients[0], PAGES);
+    struct pfl_producer *broken = add_producer(0, MEMBER, &clients[0], PAGES);
 
     (void)state;
     (void)add_producer(1, MEMBER, &clients[0], 3);
     (void)add_producer(2, MEMBER + 1, &clients[0], 5);
-    for (uint32_t page = 0; page < PAGES; page++)
-        assert_true(pfl_smb_map_is_written(&holes->smb, page));
-    pfl_service_check_memory(&service, holes, now_ns - PFL_SMB_SLOW_NS);
-    assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER), 0); /* it has none */
-    make_hole(holes);
-    pfl_service_check_memory(&service, holes, now_ns - PFL_SMB_SLOW_NS + 1);
-    assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER), 0); /* it took no time */
-    pfl_service_check_memory(&service, holes, now_ns - PFL_SMB_SLOW_NS);
+    pfl_service_check_memory(&service, broken);
+    assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER), 0);
+    broken->smb.has_faulted = true;
+    pfl_service_check_memory(&service, broken);
     assert_in_range(pfl_service_get_fault_wait_ms(&service, MEMBER), PFL_SERVICE_FAULT_MS - 1,
                     PFL_SERVICE_FAULT_MS + 1);
     assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER + 1), 0);
@@ -621,20 +609,66 @@ static void memory_with_holes_that_took_long_keeps_its_user_s_out(void **state)
     now_ns += (PFL_SERVICE_FAULT_MS + 1) * UINT64_C(1000000);
     flush(&clients[0]);
     (void)run_turns();
-    assert_int_equal(count_chunks(&clients[0]), 5 + 3); /* and never that with the holes */
+    assert_int_equal(count_chunks(&clients[0]), 5 + 3); /* and never that which is broken */
 }
 
 static void memory_of_root_and_of_the_service_s_user_keeps_no_other_out(void **state)
 {
-    struct pfl_producer *holes = add_producer(0, service.conf.facts->uid, &clients[0], PAGES);
+    struct pfl_producer *broken = add_producer(0, service.conf.facts->uid, &clients[0], PAGES);
 
     (void)state;
-    for (uint32_t page = 0; page < PAGES; page++)
-        assert_true(pfl_smb_map_is_written(&holes->smb, page));
-    make_hole(holes);
-    pfl_service_check_memory(&service, holes, now_ns - PFL_SMB_SLOW_NS);
-    assert_true(holes->smb.has_faulted);
+    broken->smb.has_faulted = true;
+    pfl_service_check_memory(&service, broken);
     assert_int_equal(pfl_service_get_fault_wait_ms(&service, service.conf.facts->uid), 0);
+}
+
+/* The kernel lets the thread that seals it wait as long as a hole is being made. */
+static void memory_that_is_not_sealed_holds_a_flush_up_a_little(void **state)
+{
+    struct pfl_producer *slow = add_producer(0, MEMBER, &clients[0], 3);
+
+    (void)state;
+    (void)add_producer(1, MEMBER + 1, &clients[0], 5);
+    slow->smb.state = PFL_SMB_SEALING; /* and nobody does it */
+    flush(&clients[0]);
+    for (unsigned turn = 0; turn < 3; turn++)
+        pfl_scrape_turns_run(&service);
+    assert_int_equal(count_chunks(&clients[0]), 0);
+    now_ns += 100 * UINT64_C(1000000);
+    (void)run_turns();
+    assert_int_equal(count_chunks(&clients[0]), 5);
+
+    slow->smb.state = PFL_SMB_SHARED;
+    flush(&clients[0]);
+    while (service.is_scraping)
+        pfl_scrape_turns_run(&service);
+    assert_int_equal(slow->smb.state, PFL_SMB_OURS);
+    assert_int_equal(count_chunks(&clients[0]), 5 + 3);
+}
+
+static void who_keeps_memory_from_being_sealed_gets_none_for_a_day(void **state)
+{
+    struct pfl_producer *foreign = add_producer(0, MEMBER, &clients[0], 3);
+    uint64_t taken = pfl_shares_get(&service.shares.smb_bytes, MEMBER);
+
+    (void)state;
+    foreign->smb.state = PFL_SMB_SHARED;
+    assert_int_equal(fcntl(foreign->smb.fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+    assert_true(pfl_service_shares_memory(&service, MEMBER));
+    assert_int_equal(pfl_service_get_seal_wait_ms(&service, foreign), 0);
+    assert_true(foreign->is_unreadable);
+    flush(&clients[0]);
+    (void)run_turns();
+    assert_int_equal(count_chunks(&clients[0]), 0);
+    assert_false(pfl_service_shares_memory(&service, MEMBER));
+    assert_true(pfl_service_shares_memory(&service, MEMBER + 1));
+    remove_producer(0);
+    assert_int_equal(pfl_shares_get(&service.shares.smb_bytes, MEMBER), taken); /* it stays */
+    pfl_shares_give(&service.shares.smb_bytes, MEMBER, taken);
+    now_ns += PFL_SERVICE_UNSHARED_MS * UINT64_C(1000000) - 1000000000;
+    assert_false(pfl_service_shares_memory(&service, MEMBER));
+    now_ns += UINT64_C(2000000000);
+    assert_true(pfl_service_shares_memory(&service, MEMBER));
 }
 
 /* The clock is looked at after each page: a page may take long. */
@@ -662,8 +696,10 @@ int main(void)
         TEST(a_flush_of_what_holds_millions_of_units_succeeds),
         TEST(users_take_turns),
         cmocka_unit_test_setup_teardown(sessions_of_one_user_take_turns, open_of_one, close_all),
-        TEST(memory_with_holes_that_took_long_keeps_its_user_s_out),
+        TEST(memory_that_cannot_be_read_keeps_its_user_s_out),
         TEST(memory_of_root_and_of_the_service_s_user_keeps_no_other_out),
+        TEST(memory_that_is_not_sealed_holds_a_flush_up_a_little),
+        TEST(who_keeps_memory_from_being_sealed_gets_none_for_a_day),
         TEST(a_turn_ends_when_a_page_took_long),
         TEST(a_pass_does_not_wait_for_who_comes_meanwhile),
         TEST(a_flush_does_not_end_with_the_pass_before_its_own),
