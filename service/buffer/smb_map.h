@@ -3,9 +3,9 @@
  * A producer's shared memory as the service sees it: created here (a sealed memfd) or offered by
  * the producer, mapped read-write, and unable to shrink under us (docs/abi/smb.md 1, 3, 7).
  *
- * Who has the descriptor of a memfd can make holes in it, and the kernel lets all others wait for
- * the end of that, as long as he likes: those who read a page in it, map it or unmap it. So once
- * the producer has mapped what was created here, a seal forbids that (docs/adr/0063). Until then
+ * Who has the descriptor of a memfd can make holes in it, and the kernel lets all who read a page
+ * there, map the memory or unmap it wait for the end of that, however long it takes. So once the
+ * producer has mapped what was created here, a seal forbids that (docs/adr/0063). Until then
  * nothing is read.
  */
 #ifndef PFL_SERVICE_SMB_MAP_H
@@ -19,7 +19,7 @@ enum pfl_smb_state {
     PFL_SMB_OURS,    /* nobody else has the descriptor, or its owner is trusted; or it is sealed */
     PFL_SMB_SHARED,  /* the producer has it; it is not known to have mapped it */
     PFL_SMB_SEALING, /* a thread adds the seal */
-    PFL_SMB_FOREIGN, /* somebody has forbidden that: it is not touched any more, or unmapped */
+    PFL_SMB_FOREIGN, /* another seal forbids that: it is not touched any more, or unmapped */
 };
 
 struct pfl_smb_map {

@@ -369,10 +369,11 @@ static void on_foreign_memory(struct pfl_service *self, struct pfl_producer *pro
     self->has_unshared = true;
     pfl_turns_take(&self->unshared, user, unshared_ns / PFL_TURNS_PART + PFL_TURNS_AT_ONCE,
                    pfl_service_now_ns(self));
-    pfl_log_warn("producer-memory-foreign",
-                 "producer=%s uid=%u reason=\"somebody sealed the memory that the service made\" "
-                 "effect=\"this user's producers have no shared memory for a day\"",
-                 pfl_log_quote_str(producer->name), producer->uid);
+    pfl_log_warn(
+        "producer-memory-foreign",
+        "producer=%s uid=%u reason=\"the memory that the service made got a seal against seals\" "
+        "effect=\"this user's producers have no shared memory for a day\"",
+        pfl_log_quote_str(producer->name), producer->uid);
 }
 
 uint64_t pfl_service_get_seal_wait_ms(struct pfl_service *self, struct pfl_producer *producer)

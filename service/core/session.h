@@ -53,7 +53,7 @@ struct pfl_scrape_pass {
     uint64_t last;             /* pfl_producer.permitted_serial: the pass ignores later ones */
     uint32_t page;             /* the next page of that producer */
     bool is_cut;               /* a part was left out */
-    uint64_t begin_ms;         /* when it began */
+    uint64_t waits_since_ms;   /* for memory that is being sealed; 0: it did not have to */
 };
 
 struct pfl_session_counters {

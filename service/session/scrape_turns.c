@@ -20,7 +20,7 @@
 
 #define STEP_NS      500000u   /* of a turn: a page may have to be brought back */
 #define LAST_STEP_NS 100000000 /* when the service stops */
-#define SEAL_WAIT_MS 100u      /* of a session's pass, since it began */
+#define SEAL_WAIT_MS 100u      /* of a session's pass */
 
 struct scope {
     struct pfl_service *service;
@@ -60,14 +60,6 @@ static bool may_continue(void *user)
            (scope->service->is_stopping ? LAST_STEP_NS : STEP_NS);
 }
 
-/* Until its memory is sealed, but no longer than SEAL_WAIT_MS. */
-static bool waits_for_seal(const struct scope *scope)
-{
-    return pfl_service_get_seal_wait_ms(scope->service, scope->producer) != 0 &&
-           scope->session != NULL && !scope->service->is_stopping &&
-           pfl_service_now_ms(scope->service) - scope->session->scrape.begin_ms < SEAL_WAIT_MS;
-}
-
 /* Memory of its user could not be read a moment ago, or is not sealed. */
 static bool is_left_out(const struct scope *scope)
 {
@@ -79,6 +71,14 @@ static bool is_left_out(const struct scope *scope)
     pfl_log_warn("scrape-cut", "producer=%s uid=%u reason=\"memory of this user cannot be read\"",
                  pfl_log_quote_str(producer->name), producer->uid);
     return true;
+}
+
+static bool is_wanted(const struct scope *scope)
+{
+    const struct pfl_producer *producer = scope->producer;
+
+    return producer->wants_scraping && producer->writers_len != 0 &&
+           pfl_smb_map_is_open(&producer->smb) && may_have_chunks(scope->session, producer);
 }
 
 /* Scrapes a part of its memory, for one session or all. True: it is finished. */
@@ -102,12 +102,7 @@ static bool scrape_some(struct scope *scope, uint32_t *page, uint64_t *credit)
     };
     struct pfl_smb_scrape_result result;
 
-    if (!producer->wants_scraping || producer->writers_len == 0 ||
-        !pfl_smb_map_is_open(&producer->smb) || !may_have_chunks(scope->session, producer))
-        return true;
-    if (waits_for_seal(scope))
-        return false;
-    if (is_left_out(scope))
+    if (!is_wanted(scope) || is_left_out(scope))
         return true;
     scope->begin_ns = pfl_service_now_ns(scope->service);
     result = pfl_smb_scrape(&conf);
@@ -136,6 +131,19 @@ static bool scrape_at_once(struct pfl_service *service, struct scope *scope, uin
     return is_whole;
 }
 
+/* Until the memory is sealed, but no longer than SEAL_WAIT_MS. */
+static bool waits_for_seal(const struct scope *scope, struct pfl_scrape_pass *pass)
+{
+    uint64_t now_ms;
+
+    if (!is_wanted(scope) || pfl_service_get_seal_wait_ms(scope->service, scope->producer) == 0)
+        return false;
+    now_ms = pfl_service_now_ms(scope->service);
+    if (pass->waits_since_ms == 0)
+        pass->waits_since_ms = now_ms;
+    return now_ms - pass->waits_since_ms < SEAL_WAIT_MS;
+}
+
 /* What this turn has left. True: the pass is over. */
 static bool run_session(struct pfl_service *service, struct pfl_session *session)
 {
@@ -153,7 +161,7 @@ static bool run_session(struct pfl_service *service, struct pfl_session *session
             pass->is_cut = !scrape_at_once(service, &scope, pass->page) || pass->is_cut;
             continue;
         }
-        if (service->scrape_units_left == 0)
+        if (service->scrape_units_left == 0 || waits_for_seal(&scope, pass))
             return false;
         service->scrape_units_left--;
         if (!scrape_some(&scope, &pass->page, &service->scrape_units_left))

@@ -2,7 +2,6 @@
 """Shared memory: what it costs the service, what holds it up, and what kills it."""
 import ctypes
 import fcntl
-import mmap
 import os
 import struct
 import threading
@@ -10,9 +9,9 @@ import time
 
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 
-ATTACKS = ["untouched_pages", "huge_pages", "ends", "holes"]
-PAGE, SMB, HUGE = 4096, 32 << 20, 2 << 20
-POOL = 4  # huge pages that the attack has to do with
+ATTACKS = ["untouched_pages", "brought", "ends", "holes"]
+PAGE, SMB = 4096, 32 << 20
+MAPPINGS = 300  # to unmap all of them takes the most part of a second
 SEALS = 0x0001 | 0x0002 | 0x0004
 
 
@@ -72,18 +71,6 @@ def untouched_pages(build):
         return "the service's shared memory grew by %d KiB" % grown
 
 
-def make_memory(libc, flags, size):
-    """A sealed memfd, and where this process has it mapped, written to."""
-    fd = libc.memfd_create(b"smb", 0x0002 | flags)  # MFD_ALLOW_SEALING
-    if fd < 0:
-        raise MemoryError("no memfd: " + os.strerror(ctypes.get_errno()))
-    os.ftruncate(fd, size)
-    mapped = mmap.mmap(fd, size)
-    mapped[0:1] = b"\0"
-    fcntl.fcntl(fd, 1033, SEALS)
-    return fd, mapped
-
-
 class Offering(Lazy):
     """A producer that brings its memory along: is_taken says whether the service has it."""
 
@@ -98,86 +85,54 @@ class Offering(Lazy):
         self.call("RegisterDataSource", field(1, field(1, source)))
 
 
-def offer_huge_pages(ready, path, ordinary):
-    """Memory that the service has taken is made a hole, which no page of the pool can fill."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t] + [
-        ctypes.c_int] * 3 + [ctypes.c_long]
-    fd, mapped = make_memory(libc, 0 if ordinary else 0x0004, HUGE)  # MFD_HUGETLB
-    producer = Offering(path, "lazy", fd, HUGE)
-    if not producer.is_taken:
-        ready("refused")
-        return
+def bring(ready, path):
+    producer = Offering(path, "lazy", make_full(), SMB)
     if not producer.wait_for("start "):
         raise TimeoutError("not started")
-    producer.call("RegisterTraceWriter", field(1, 1) + field(2, producer.buffer))
-    if not ordinary:
-        mapped[0:8] = struct.pack("<II", 0, 1)
-        mapped.close()
-        if libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(HUGE)) != 0:  # KEEP_SIZE, PUNCH_HOLE
-            raise OSError("no hole: " + os.strerror(ctypes.get_errno()))
-        for _ in range(POOL):  # what is free in the pool, or was
-            at = libc.mmap(None, HUGE, 3, 0x40021 | 0x8000, -1, 0)  # SHARED, ANONYMOUS, HUGETLB, POPULATE
-            if at == ctypes.c_void_p(-1).value:
-                break
-    producer.invoke("CommitData", field(1, field(1, 0) + field(2, 0) + field(3, producer.buffer)), lambda *_: None)
-    ready("taken")
+    ready("taken" if producer.is_taken else "%d descriptors" % len(producer.fds))
 
 
-def has_pool(pages):
-    """The kernel's pool of huge pages, which only root fills."""
-    with open("/proc/sys/vm/nr_hugepages", "r+") as file:
-        file.write(str(pages))
-        file.flush()
-        file.seek(0)
-        return int(file.read()) >= pages
+def brought(build):
+    """memory that an unprivileged user's program brings is not taken: its owner could make holes in it"""
+    with World(build) as world:
+        consumer = Consumer(world.consumer)
+        why = consumer.enable(config("lazy"))
+        if why:
+            raise Failed(why)
+        said = world.attack("stranger", bring, world.producer).wait_ready()
+        if said != "1 descriptors" or not world.is_alive():
+            raise Failed("%s; it should get memory of the service's" % said)
 
 
-def huge_pages(build):
-    """memory of huge pages is refused: a hole in it, and the pool empty, would be the service's end"""
-    with open("/proc/sys/vm/nr_hugepages") as file:
-        before = int(file.read())
-    try:
-        if not has_pool(before + POOL):
-            return "SKIP the kernel has no huge pages to give"
-        with World(build) as world:
-            consumer = Consumer(world.consumer)
-            why = consumer.enable(config("lazy"))
-            if why:
-                raise Failed(why)
-            said = {}
-            for ordinary in (True, False):
-                said[ordinary] = world.attack("stranger", offer_huge_pages, world.producer, ordinary).wait_ready()
-                consumer.invoke("Flush", field(1, 2000), lambda *_: None)
-                time.sleep(1)
-                if not world.is_alive():
-                    raise Failed("the service died of it (%s)" % said[ordinary])
-            if said != {True: "taken", False: "refused"}:
-                raise Failed("ordinary memory was %s, memory of huge pages %s" % (said[True], said[False]))
-    finally:
-        has_pool(before)
-
-
-def make_full(libc):
+def make_full():
     """A sealed memfd of the largest size, of complete chunks."""
-    page = struct.pack("<II", 1 << 28 | 3, 0) + struct.pack("<IHH", 0, 1, 1)
-    many = page.ljust(PAGE, b"\0") * 256
-    fd = libc.memfd_create(b"smb", 0x0002)
-    for _ in range(SMB // len(many)):
-        os.write(fd, many)
+    fd = os.memfd_create("smb", 0x0002)
+    fill(fd)
     fcntl.fcntl(fd, 1033, SEALS)
     return fd
+
+
+def fill(fd):
+    page = struct.pack("<II", 1 << 28 | 3, 0) + struct.pack("<IHH", 0, 1, 1)
+    many = page.ljust(PAGE, b"\0") * 256
+    for at in range(0, SMB, len(many)):
+        os.pwrite(fd, many, at)
+
+
+def begin(path):
+    producer = Lazy(path, "lazy")
+    if not producer.wait_for("start "):
+        raise TimeoutError("not started")
+    return producer
 
 
 def end_at_once(ready, path, count):
     """Only the service still has the memory then: it is freed where the service closes it."""
     producers = []
     for _ in range(count):
-        fd = make_full(ctypes.CDLL(None))
-        producers.append(Offering(path, "lazy", fd, SMB))
-        os.close(fd)
-        if not producers[-1].is_taken:
-            raise ValueError("the memory is refused")
+        producers.append(begin(path))
+        fill(producers[-1].fds[0])
+        os.close(producers[-1].fds[0])
     for producer in producers:
         producer.sock.close()
     ready()
@@ -186,6 +141,10 @@ def end_at_once(ready, path, count):
 def ends(build):
     """the end of 64 producers of 32 MiB that only the service still has delays nobody"""
     with World(build) as world:
+        consumer = Consumer(world.consumer)
+        why = consumer.enable(config("lazy"))
+        if why:
+            raise Failed(why)
         victim = world.victim()
         said = world.attack("stranger", end_at_once, world.producer, 64).wait_ready()
         if said != "ready":
@@ -198,56 +157,71 @@ def ends(build):
 
 
 def make_holes(fd):
+    """Whoever maps, unmaps or reads the memory waits until all these mappings have lost their pages."""
     libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    most, page = SMB - (4 << 20), b"\1" * (1 << 20)
+    at = [ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(SMB), 3, 1, fd, ctypes.c_long(0))) for _ in range(MAPPINGS)]
     while True:
-        libc.fallocate(fd, 0, ctypes.c_long(0), ctypes.c_long(SMB))
-        libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(SMB))  # KEEP_SIZE, PUNCH_HOLE
+        for mapped in at:
+            libc.madvise(mapped, ctypes.c_size_t(most), 22)  # MADV_POPULATE_READ
+        if libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(most)) != 0:  # KEEP_SIZE, PUNCH_HOLE
+            return
+        for offset in range(0, most, len(page)):
+            os.pwrite(fd, page, offset)
 
 
-def serve(producers):
-    """Acknowledges flushes, without which nothing is read."""
-    while True:
-        for producer in producers:
-            if producer.has_input(0.01):
-                producer.dispatch()
+def commit_all_the_time(producer):
+    commit = b"".join(field(1, field(1, page) + field(2, 9) + field(3, producer.buffer)) for page in range(256))
+    while not producer.is_closed:
+        producer.invoke("CommitData", commit, lambda *_: None)
+        while producer.has_input(0.002) and producer.dispatch():
+            pass
 
 
-def be_holey(ready, path, count):
-    """Who reads a page where a hole is being made waits for the end of that."""
-    producers = []
-    for _ in range(count):
-        fd = make_full(ctypes.CDLL(None))
-        producer = Offering(path, "lazy", fd, SMB)
-        if not producer.wait_for("start "):
-            raise TimeoutError("not started")
-        producer.call("RegisterTraceWriter", field(1, 1) + field(2, producer.buffer))
-        for page in range(0, SMB // PAGE, 1024):  # of no chunk: the service looks whether there is a page
-            producer.call("CommitData", b"".join(
-                field(1, field(1, p) + field(2, 9) + field(3, producer.buffer)) for p in range(page, page + 1024)))
-        if os.fork() == 0:
-            make_holes(fd)
-        producers.append(producer)
-    threading.Thread(target=serve, args=(producers,), daemon=True).start()
-    ready()
+def be_holey(ready, path):
+    producer = begin(path)
+    fill(producer.fds[0])
+    if os.fork() == 0:
+        make_holes(producer.fds[0])
+        os._exit(0)
+    producer.call("CommitData", field(1, field(1, 0) + field(2, 0) + field(3, producer.buffer)))
+    may = ctypes.CDLL(None).fallocate(producer.fds[0], 3, ctypes.c_long(0), ctypes.c_long(PAGE)) == 0
+    threading.Thread(target=commit_all_the_time, args=(producer,), daemon=True).start()
+    ready("holes" if may else "sealed")
+
+
+def seal_and_leave(ready, path):
+    """The service may neither read that memory nor unmap it."""
+    count = 0
+    producer = begin(path)
+    while producer.fds:
+        fill(producer.fds[0])
+        fcntl.fcntl(producer.fds[0], 1033, 1)
+        producer.call("CommitData", field(1, field(1, 0) + field(2, 0) + field(3, producer.buffer)))
+        producer.close()
+        count += 1
+        producer = begin(path)
+    ready(str(count))
 
 
 def holes(build):
-    """holes that producers make all the time in memory that a flush reads delay nobody"""
+    """holes, and seals, in the memory that the service made and a flush reads delay nobody"""
     with World(build) as world:
         consumer = Consumer(world.consumer)
         why = consumer.enable(config("lazy"))
         if why:
             raise Failed(why)
         victim = world.victim()
-        counts = []
-        for is_attacked in (False, True):
-            if is_attacked:
-                said = world.attack("stranger", be_holey, world.producer, 2).wait_ready()
-                if said != "ready":
-                    raise Failed(said)
-            before = victim.answers
-            time.sleep(3)
-            counts.append(victim.answers - before)
-        if counts[1] < counts[0] / 3 or victim.failed or not world.is_alive():
-            raise Failed("the victim had %d answers, %d quiet %s" % (counts[1], counts[0], victim.failed or ""))
-        return "the victim had %d answers, %d quiet" % (counts[1], counts[0])
+        time.sleep(2)
+        quiet = victim.worst_s()
+        victim.forget()
+        said = [world.attack("stranger", be_holey, world.producer).wait_ready(),
+                world.attack("neighbour", seal_and_leave, world.producer).wait_ready()]
+        time.sleep(8)
+        worst = victim.worst_s()
+        if worst > max(0.2, 3 * quiet) * get_slowness() or victim.failed or not world.is_alive():
+            raise Failed("the victim waited %.3f s, %.3f quiet %s" % (worst, quiet, victim.failed or ""))
+        if said != ["sealed", "1"] or not any("producer-memory-foreign" in line for line in world.log_lines()):
+            raise Failed("%s; who seals memory should get none any more, and be named" % said)
+        return "the victim waited %.3f s at most, %.3f quiet" % (worst, quiet)

@@ -203,6 +203,48 @@ static void one_users_closes_that_do_not_end_leave_room_for_others(void **state)
     assert_false(pfl_closer_is_full());
 }
 
+static void memory_waits_behind_no_descriptor_of_its_user(void **state)
+{
+    int peers[PFL_CLOSER_USER_THREADS];
+    int pipe_ends[2];
+    char byte;
+
+    (void)state;
+    pfl_closer_close(open("/dev/null", O_RDONLY), ALICE);
+    pfl_closer_wait();
+    (void)signal(SIGURG, SIG_IGN); /* nothing interrupts these closes */
+    for (size_t i = 0; i < PFL_CLOSER_USER_THREADS; i++)
+        pfl_closer_close(make_lingering(&peers[i]), ALICE);
+    assert_int_equal(pipe(pipe_ends), 0);
+    pfl_closer_close_memory(pipe_ends[1], ALICE);
+    assert_int_equal(read(pipe_ends[0], &byte, 1), 0);
+    (void)close(pipe_ends[0]);
+    for (size_t i = 0; i < PFL_CLOSER_USER_THREADS; i++)
+        (void)close(peers[i]);
+    pfl_closer_wait();
+}
+
+static void memory_waits_behind_no_descriptor_of_others(void **state)
+{
+    int peers[PFL_CLOSER_THREADS];
+    int pipe_ends[2];
+    char byte;
+
+    (void)state;
+    pfl_closer_close(open("/dev/null", O_RDONLY), ALICE);
+    pfl_closer_wait();
+    (void)signal(SIGURG, SIG_IGN); /* nothing interrupts these closes */
+    for (uint32_t i = 0; i < PFL_CLOSER_THREADS; i++)
+        pfl_closer_close(make_lingering(&peers[i]), BOB + i / PFL_CLOSER_USER_THREADS);
+    assert_int_equal(pipe(pipe_ends), 0);
+    pfl_closer_close_memory(pipe_ends[1], ALICE);
+    assert_int_equal(read(pipe_ends[0], &byte, 1), 0);
+    (void)close(pipe_ends[0]);
+    for (size_t i = 0; i < PFL_CLOSER_THREADS; i++)
+        (void)close(peers[i]);
+    pfl_closer_wait();
+}
+
 int main(void)
 {
     const struct rlimit limit = {OPEN_FILES, OPEN_FILES};
@@ -212,6 +254,8 @@ int main(void)
         cmocka_unit_test(socket_without_unread_bytes_is_closed_at_once),
         cmocka_unit_test(descriptors_that_may_not_come_are_closed),
         cmocka_unit_test(one_users_closes_that_do_not_end_leave_room_for_others),
+        cmocka_unit_test(memory_waits_behind_no_descriptor_of_its_user),
+        cmocka_unit_test(memory_waits_behind_no_descriptor_of_others),
     };
 
     (void)setrlimit(RLIMIT_NOFILE, &limit);
