@@ -24,6 +24,9 @@
 #include "proto/packet_scan.h"
 
 #define SCRATCH_MAX (2 * (size_t)PFL_PACKET_MAX_BYTES)
+/* As useradd(8) gives them: the first one, and how many a user has. */
+#define SUBUIDS_FIRST    100000u
+#define SUBUIDS_OF_OWNER 65536u
 
 _Static_assert(PFL_PACKET_TAIL_MAX + PFL_MERGE_IDS_MAX <= PFL_MERGE_TAIL_BLOCK,
                "copied as a block");
@@ -111,6 +114,7 @@ static int fill_host(struct pfl_merge *self, const struct pfl_merge_host_conf *c
                                 .error_ns = conf->error_ns};
     pfl_id_map_init(&h->sequences, PFL_MERGE_MAX_SEQUENCES, &self->hash_key);
     h->sequences_of_users.max = PFL_MERGE_MAX_SEQUENCES;
+    h->sequences_of_subuids.max = PFL_MERGE_MAX_SEQUENCES / 2;
     h->all_sequences_of_users.max = PFL_MERGE_HOST_SEQUENCES;
     pfl_id_map_init(&h->machines, PFL_MERGE_MAX_MACHINES, &self->hash_key);
     h->name = pfl_mem_strdup(conf->name);
@@ -156,20 +160,42 @@ const struct pfl_merge_stats *pfl_merge_get_stats(const struct pfl_merge *self, 
     return &self->hosts[host].stats;
 }
 
+static bool is_subuid(uint64_t who)
+{
+    return who >= SUBUIDS_FIRST && who < PFL_SHARES_UIDS;
+}
+
+/* Whose the host's ids are is not known here: so many from there on may be one user's. */
+static uint64_t get_owner(uint64_t who)
+{
+    return is_subuid(who) ? who - (who - SUBUIDS_FIRST) % SUBUIDS_OF_OWNER : who;
+}
+
+static void give_of_subuid(struct pfl_merge_host *h, uint64_t who)
+{
+    if (is_subuid(who))
+        pfl_shares_give(&h->sequences_of_subuids, who, 1);
+}
+
 static void give_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint64_t who)
 {
-    pfl_shares_give(&h->sequences_of_users, who, 1);
-    pfl_shares_give(&self->hosts[h->payer].all_sequences_of_users, who, 1);
+    pfl_shares_give(&h->sequences_of_users, get_owner(who), 1);
+    pfl_shares_give(&self->hosts[h->payer].all_sequences_of_users, get_owner(who), 1);
+    give_of_subuid(h, who);
 }
 
 /* Of this session, and of all of its host. */
 static bool take_sequence(struct pfl_merge *self, struct pfl_merge_host *h, uint64_t who)
 {
-    if (!pfl_shares_take(&h->sequences_of_users, who, 1))
+    if (is_subuid(who) && !pfl_shares_take(&h->sequences_of_subuids, who, 1))
         return false;
-    if (pfl_shares_take(&self->hosts[h->payer].all_sequences_of_users, who, 1))
+    if (!pfl_shares_take(&h->sequences_of_users, get_owner(who), 1))
+        goto not_taken;
+    if (pfl_shares_take(&self->hosts[h->payer].all_sequences_of_users, get_owner(who), 1))
         return true;
-    pfl_shares_give(&h->sequences_of_users, who, 1);
+    pfl_shares_give(&h->sequences_of_users, get_owner(who), 1);
+not_taken:
+    give_of_subuid(h, who);
     return false;
 }
 

@@ -41,7 +41,8 @@ struct pfl_merge_host {
     bool is_same_machine; /* as another host, which has name and clock */
     struct pfl_id_map sequences;
     size_t payer; /* the host that counts the sequences of all its sessions and boots */
-    struct pfl_shares sequences_of_users;     /* by the uid that the service wrote */
+    struct pfl_shares sequences_of_users;   /* by the uid that the service wrote */
+    struct pfl_shares sequences_of_subuids; /* of these, by uid, of uids that may be subordinate */
     struct pfl_shares all_sequences_of_users; /* likewise, of all for whom it counts */
     struct pfl_id_map machines;               /* remote machines of this host's service */
     struct pfl_kept_packets kept;

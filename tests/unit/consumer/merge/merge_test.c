@@ -383,6 +383,50 @@ static void a_users_sequences_leave_those_of_others_their_part(void **state)
     fini(&w);
 }
 
+/* A user with a range in /etc/subuid acts as each of its ids in a user namespace. */
+static void a_users_subordinate_ids_leave_others_their_part(void **state)
+{
+    const uint32_t half = PFL_MERGE_MAX_SEQUENCES / 2;
+    const struct pfl_merge_stats *stats;
+    struct merge_world w;
+    uint32_t next = 2;
+
+    (void)state;
+    init(&w);
+    stats = pfl_merge_get_stats(w.merge, w.a);
+    for (uint32_t uid = 100000; uid < 100030; uid++) {
+        uint64_t refused = stats->refused_packets;
+
+        while (stats->refused_packets == refused)
+            give_of_user(&w, w.a, uid, next++);
+    }
+    assert_in_range(stats->sequences, half - 10, half);
+    for (uint32_t i = 0; i < half / 2 - 10; i++)
+        give_of_user(&w, w.a, 1000, next++);
+    assert_int_equal(stats->refused_packets, 30);
+    fini(&w);
+}
+
+/* Users of a directory have such ids, too. */
+static void users_with_large_ids_leave_each_other_their_part(void **state)
+{
+    const struct pfl_merge_stats *stats;
+    struct merge_world w;
+    uint32_t next = 2;
+
+    (void)state;
+    init(&w);
+    stats = pfl_merge_get_stats(w.merge, w.a);
+    while (stats->refused_packets == 0)
+        give_of_user(&w, w.a, 100000, next++);
+    assert_in_range(stats->sequences, PFL_MERGE_MAX_SEQUENCES / 4 - 10,
+                    PFL_MERGE_MAX_SEQUENCES / 4);
+    for (uint32_t i = 0; i < PFL_MERGE_MAX_SEQUENCES / 8 - 10; i++)
+        give_of_user(&w, w.a, 100001, next++);
+    assert_int_equal(stats->refused_packets, 1);
+    fini(&w);
+}
+
 /* Gives a host packets of root and of ever new sequences, until one is left out. */
 static uint32_t count_until_limit(struct merge_world *w, size_t host)
 {
@@ -644,6 +688,8 @@ int main(void)
         cmocka_unit_test(loss_marks_count_but_not_the_one_every_sequence_begins_with),
         cmocka_unit_test(machines_that_a_host_invents_without_end_are_left_out),
         cmocka_unit_test(a_users_sequences_leave_those_of_others_their_part),
+        cmocka_unit_test(a_users_subordinate_ids_leave_others_their_part),
+        cmocka_unit_test(users_with_large_ids_leave_each_other_their_part),
         cmocka_unit_test(the_sequences_of_all_sessions_of_a_host_are_bounded),
         cmocka_unit_test(sinks_refusal_is_passed_on),
         cmocka_unit_test(merge_without_reference_does_not_begin),
