@@ -303,6 +303,15 @@ void pfl_closer_close_socket(int *fd, uint32_t uid)
         close_later(sock, 0, uid, SOCKETS);
 }
 
+void pfl_closer_close_socket_later(int *fd, uint32_t uid)
+{
+    int sock = *fd;
+
+    *fd = -1;
+    if (sock >= 0)
+        close_later(sock, 0, uid, SOCKETS);
+}
+
 void pfl_closer_close_received(struct msghdr *msg, uint32_t uid)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {

@@ -45,6 +45,10 @@ void pfl_closer_close_memory(int fd, uint32_t uid);
  * being made in it. F_GET_SEALS, which never waits, tells when it is done. */
 void pfl_closer_seal(int fd, unsigned seals, uint32_t uid);
 
+/* The same, but also without unread bytes it is closed on a thread, where the peer's end of waiting
+ * may cost; the peer sees the end then. */
+void pfl_closer_close_socket_later(int *fd, uint32_t uid);
+
 /* recv(2) for a socket that expects no descriptors: received ones are closed. -1 with EDQUOT if too
  * many of this user wait to be closed. */
 ssize_t pfl_closer_recv(int sock, void *buffer, size_t len, uint32_t uid);

@@ -26,9 +26,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/closer.h"
 #include "base/io/fdqueue.h"
 #include "base/io/stream_impl.h"
+#include "base/io/wake_cost.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -42,7 +44,7 @@ enum state { STATE_OPEN, STATE_FLUSHING, STATE_LINGER, STATE_CLOSING };
 struct fdsock {
     struct pfl_stream base;
     uv_poll_t poll;
-    uv_timer_t timer; /* runs in FLUSHING and LINGER */
+    uv_timer_t timer; /* runs in FLUSHING and LINGER, and while an open socket waits */
     struct pfl_fdqueue queue;
     size_t queue_max_bytes;
     size_t queue_low_bytes;
@@ -65,6 +67,9 @@ struct fdsock {
 
 /* One loop, one thread: every socket reads through it. */
 static uint8_t read_buffer[READ_BUFFER_BYTES];
+
+/* Likewise. */
+static struct pfl_wake_cost costs;
 
 static void on_poll(uv_poll_t *handle, int status, int events);
 
@@ -126,10 +131,50 @@ static int wanted_events(const struct fdsock *s)
     }
 }
 
+/* ---- what its user's sockets cost ---- */
+
+static void end_call(const struct fdsock *s, struct pfl_wake_cost_call call)
+{
+    static struct pfl_log_limit limit;
+
+    if (s->is_unix && pfl_wake_cost_end(&costs, s->uid, call) &&
+        pfl_log_limit_take(&limit, "socket-costly", uv_now(s->poll.loop)))
+        pfl_log_warn("socket-costly",
+                     "uid=%u reason=\"very many wait for the other end of its sockets\"; its "
+                     "sockets wait",
+                     s->uid);
+}
+
+static uint64_t get_wait_ms(const struct fdsock *s)
+{
+    return s->is_unix && costs.due_ns != 0
+               ? pfl_wake_cost_get_wait_ms(&costs, s->uid, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC))
+               : 0;
+}
+
+static void update_poll(struct fdsock *s);
+
+static void on_wait_end(uv_timer_t *timer)
+{
+    update_poll(timer->data);
+}
+
+/* An open socket is polled again at the end of its user's wait. */
+static bool waits(struct fdsock *s)
+{
+    uint64_t wait_ms = s->state == STATE_OPEN ? get_wait_ms(s) : 0;
+
+    if (wait_ms != 0 && !uv_is_active((const uv_handle_t *)&s->timer))
+        (void)uv_timer_start(&s->timer, on_wait_end, wait_ms, 0);
+    return wait_ms != 0;
+}
+
 static void update_poll(struct fdsock *s)
 {
     int want = wanted_events(s);
 
+    if (want != 0 && waits(s))
+        want = 0;
     if (s->state == STATE_CLOSING || want == s->polled)
         return;
     s->polled = want;
@@ -149,6 +194,19 @@ static void on_handle_closed(uv_handle_t *handle)
     pfl_mem_free(s);
 }
 
+static void close_unix_socket(struct fdsock *s)
+{
+    struct pfl_wake_cost_call call;
+
+    if (get_wait_ms(s) != 0) {
+        pfl_closer_close_socket_later(&s->fd, s->uid);
+        return;
+    }
+    call = pfl_wake_cost_begin(&costs);
+    pfl_closer_close_socket(&s->fd, s->uid);
+    end_call(s, call);
+}
+
 static void begin_close(struct fdsock *s, int err, int saved_errno)
 {
     if (s->state == STATE_CLOSING)
@@ -160,7 +218,7 @@ static void begin_close(struct fdsock *s, int err, int saved_errno)
     uv_close((uv_handle_t *)&s->poll, on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     if (s->is_unix)
-        pfl_closer_close_socket(&s->fd, s->uid);
+        close_unix_socket(s);
     else
         close(s->fd);
     s->fd = -1;
@@ -169,8 +227,9 @@ static void begin_close(struct fdsock *s, int err, int saved_errno)
 /* ---- sending ---- */
 
 /* One sendmsg. Returns bytes taken, 0 when the kernel is full, or -errno. */
-static ssize_t send_once(int sock, const struct iovec *iov, size_t iov_len, int fd)
+static ssize_t send_once(const struct fdsock *s, const struct iovec *iov, size_t iov_len, int fd)
 {
+    struct pfl_wake_cost_call call;
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -186,12 +245,14 @@ static ssize_t send_once(int sock, const struct iovec *iov, size_t iov_len, int 
         control.align.cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
     }
+    call = pfl_wake_cost_begin(&costs);
     do {
-        n = sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = sendmsg(s->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
-    if (n >= 0)
-        return n;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
+    if (n < 0)
+        n = errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -errno;
+    end_call(s, call);
+    return n;
 }
 
 /* Sends what the kernel takes now; an error is left for the loop to find. */
@@ -207,7 +268,7 @@ static size_t send_direct(struct fdsock *s, const struct iovec *iov, int iov_len
         for (int i = 0; i < count; i++)
             want += iov[i].iov_len;
         if (want != 0) {
-            n = send_once(s->fd, iov, (size_t)count, fd);
+            n = send_once(s, iov, (size_t)count, fd);
             if (n < 0)
                 s->close_errno = (int)-n; /* the kernel reports it once */
             if (n <= 0)
@@ -238,7 +299,7 @@ static int sock_writev(struct pfl_stream *stream, const struct iovec *iov, int i
         return 0;
     if (len > s->queue_max_bytes || s->queue.bytes > s->queue_max_bytes - len)
         return PFL_ELIMIT;
-    if (s->queue.bytes == 0)
+    if (s->queue.bytes == 0 && get_wait_ms(s) == 0)
         sent = send_direct(s, iov, iov_len, fd);
     rc = pfl_fdqueue_append(&s->queue, iov, iov_len, sent, sent != 0 ? -1 : fd);
     if (rc != 0) {
@@ -261,7 +322,7 @@ static int flush_queue(struct fdsock *s)
         struct iovec iov[SEND_PIECES];
         int fd;
         int pieces = pfl_fdqueue_get(&s->queue, iov, SEND_PIECES, &fd);
-        ssize_t n = send_once(s->fd, iov, (size_t)pieces, fd);
+        ssize_t n = send_once(s, iov, (size_t)pieces, fd);
 
         if (n <= 0)
             return n < 0 ? (int)-n : 0;
@@ -340,6 +401,7 @@ static ssize_t recv_once(const struct fdsock *s, size_t max, int *ret_fd)
     } control;
     struct iovec iov = {.iov_base = read_buffer, .iov_len = max};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct pfl_wake_cost_call call;
     ssize_t n;
 
     *ret_fd = -1;
@@ -349,11 +411,15 @@ static ssize_t recv_once(const struct fdsock *s, size_t max, int *ret_fd)
         msg.msg_control = control.bytes;
         msg.msg_controllen = sizeof(control.bytes);
     }
+    call = pfl_wake_cost_begin(&costs);
     do {
         n = recvmsg(s->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (n < 0 && errno == EINTR);
     if (n < 0)
-        return -errno;
+        n = -errno;
+    end_call(s, call);
+    if (n < 0)
+        return n;
     if (s->is_unix && take_fds(s, &msg, ret_fd) != 0)
         return -EPROTO;
     return n;
@@ -481,7 +547,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 
     if (status < 0)
         s->polled = 0; /* libuv stops polling at an error of the socket */
-    if (s->state == STATE_OPEN)
+    if (s->state == STATE_OPEN && (status < 0 || get_wait_ms(s) == 0))
         handle_open(s, status, events);
     else if (s->state == STATE_FLUSHING)
         handle_flushing(s);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Descriptors whose close takes long: nobody else waits for it."""
 import array
+import ctypes
 import os
 import pathlib
+import resource
 import select
 import shutil
 import signal
@@ -10,13 +12,14 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 from service_peers import Consumer
 from world import Child, Failed, Producer, World, field, get_slowness
 
 ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_out_of_band", "linger_consumer", "linger_signer",
-           "fuse_passed", "fuse_locked_position"]
+           "fuse_passed", "fuse_locked_position", "many_waiters"]
 LINGER_S = 6
 
 
@@ -242,7 +245,6 @@ def linger_signer(build):
 def fuse_file(hold_s=0, size=0):
     """A file of a file system that this process serves, open; FLUSH is never answered, nor READ, but for the
     first, after `hold_s`."""
-    import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
     uid, gid = os.getuid(), os.getgid()
     if libc.unshare(0x10000000 | 0x00020000) != 0:
@@ -368,3 +370,47 @@ def fuse_locked_position(build):
             raise Failed(said)
         time.sleep(3)
         return judge(world, victim)
+
+
+# ---- a connection for which very many wait at the other end ----
+
+def wait_for_one(ready, path):
+    """Whoever sends to this socket, reads or closes it, wakes all that wait for the other end."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    producer = Producer(path, "hostile", [])
+    for _ in range(10):
+        begun, done = os.pipe()
+        if os.fork() == 0:
+            ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG
+            epoll = select.epoll()
+            for _ in range(min(hard - 100, 20000)):
+                epoll.register(os.dup(producer.sock.fileno()), select.EPOLLIN | select.EPOLLET)
+            os.write(done, b"x")
+            time.sleep(600)
+        os.read(begun, 1)
+
+    def ask():
+        while True:
+            producer.call("Sync")
+    threading.Thread(target=ask, daemon=True).start()
+    ready()
+
+
+def many_waiters(build):
+    """200,000 epoll entries at the other end of a producer's socket delay nobody"""
+    with World(build) as world:
+        victim = world.victim()
+        counts = []
+        for is_attacked in (False, True):
+            if is_attacked:
+                said = world.attack("stranger", wait_for_one, world.producer).wait_ready()
+                if said != "ready":
+                    raise Failed(said)
+                time.sleep(1)
+            before = victim.answers
+            time.sleep(3)
+            counts.append(victim.answers - before)
+        if counts[1] < counts[0] / 2 or victim.failed or not world.is_alive():
+            raise Failed("the victim had %d answers, %d quiet %s" % (counts[1], counts[0], victim.failed or ""))
+        return "the victim had %d answers, %d quiet" % (counts[1], counts[0])
