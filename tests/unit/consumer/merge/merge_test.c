@@ -225,7 +225,6 @@ static void packets_of_every_length_are_framed_right(void **state)
     for (size_t payload = 1; payload < 16420;
          payload += payload < 300 || payload > 16350 ? 1 : 97) {
         struct pfl_writer b = pfl_writer_of(packet, sizeof(packet));
-        struct pfl_span got;
 
         packet[0] = 0;
         pfl_writer_field_varint(&b, SEQUENCE, 7);
@@ -233,11 +232,9 @@ static void packets_of_every_length_are_framed_right(void **state)
         memset(b.pos, 'x', payload);
         assert_int_equal(merge_world_give(&w, w.b, packet, sizeof(packet) - b.left + payload), 0);
         packets++;
-        got = pfl_buf_get(&w.sink.file);
         if (payload % 50 == 0 || payload > 16350) {
             assert_int_equal(trace_packets(&w.sink), packets);
-            got = merge_world_last(&w);
-            assert_int_equal(field_bytes(got, FOR_TESTING).len, payload);
+            assert_int_equal(field_bytes(merge_world_last(&w), FOR_TESTING).len, payload);
         }
     }
     assert_int_equal(trace_packets(&w.sink), packets);
@@ -660,7 +657,7 @@ static void a_long_host_name_is_in_all_three_attributes_of_its_clock(void **stat
 
         assert_true(count < 3 && key.len > strlen(name));
         assert_memory_equal(key.data + key.len - strlen(name), name, strlen(name));
-        assert_int_equal(field_value(f.bytes, 2), (uint64_t)values[count++]);
+        assert_int_equal(field_value(f.bytes, 2), (uint64_t)values[count++ % 3]);
     }
     assert_false(r.failed);
     assert_int_equal(count, 3);
