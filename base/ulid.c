@@ -40,6 +40,15 @@ int pfl_ulid_make(uint64_t unix_ms, char ret_text[PFL_ULID_BYTES])
     return is_random ? 0 : PFL_EIO;
 }
 
+uint64_t pfl_ulid_get_ms(const char *text)
+{
+    uint64_t ms = 0;
+
+    for (unsigned i = 0; i < TIME_CHARS; i++)
+        ms = ms << 5 | (uint64_t)(strchr(digits, text[i]) - digits);
+    return ms;
+}
+
 bool pfl_ulid_is_valid(const char *text_untrusted)
 {
     return strlen(text_untrusted) == PFL_ULID_BYTES - 1 &&

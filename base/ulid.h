@@ -14,5 +14,7 @@ void pfl_ulid_write(uint64_t unix_ms, const uint8_t random[PFL_ULID_RANDOM_BYTES
 /* With random bits of the kernel. PFL_EIO: it has none; they are zero then. */
 int pfl_ulid_make(uint64_t unix_ms, char ret_text[PFL_ULID_BYTES]);
 bool pfl_ulid_is_valid(const char *text_untrusted); /* upper case only */
+/* Of a valid one: its milliseconds. */
+uint64_t pfl_ulid_get_ms(const char *text);
 
 #endif

@@ -40,7 +40,8 @@ struct daemon {
     char index[PATH_MAX];
 };
 
-#define KEEP_PERCENT 80u /* of the store's file system */
+#define KEEP_PERCENT   80u /* of the store's file system */
+#define FILES_OF_TRACE 3u  /* the trace, its description, and a folder that has no other one */
 
 static const int signal_numbers[3] = {SIGHUP, SIGTERM, SIGINT};
 
@@ -257,16 +258,21 @@ static int open_serve(struct daemon *d, const struct pfl_collector_conf *conf)
     return pfl_serve_open(&serve, &d->serve);
 }
 
-/* Without a bound of their own, traces leave a part of the file system to others. */
-static uint64_t get_bound(struct daemon *d)
+/*
+ * Without a bound of their own, traces leave a part of the file system to others. Whatever their
+ * bytes, there are no more than it may have files: small ones would use up these first, and then no
+ * file can be made any more.
+ */
+static void set_bounds(struct daemon *d, bool is_capacity_kept, struct pfl_keep_rules *rules)
 {
-    uint64_t capacity;
+    struct pfl_store_capacity capacity = {.bytes = 0};
 
-    if (pfl_store_get_capacity(d->engines.store, &capacity) == 0)
-        return capacity / 100 * KEEP_PERCENT;
-    pfl_log_warn("no-bound-of-bytes", "reason=\"the store is no file system, and there is no "
-                                      "--keep-bytes\" effect=\"age and classes bound it\"");
-    return 0;
+    if (pfl_store_get_capacity(d->engines.store, &capacity) != 0 && is_capacity_kept)
+        pfl_log_warn("no-bound-of-bytes", "reason=\"the store is no file system, and there is no "
+                                          "--keep-bytes\" effect=\"age and classes bound it\"");
+    if (is_capacity_kept)
+        rules->bytes = capacity.bytes / 100 * KEEP_PERCENT;
+    rules->traces = capacity.files / 100 * KEEP_PERCENT / FILES_OF_TRACE;
 }
 
 static int open_cleaner(struct daemon *d, const struct pfl_collector_conf *conf)
@@ -279,8 +285,7 @@ static int open_cleaner(struct daemon *d, const struct pfl_collector_conf *conf)
         .fleet = pfl_relays_get_fleet(d->relays),
     };
 
-    if (conf->is_capacity_kept)
-        rules.bytes = get_bound(d);
+    set_bounds(d, conf->is_capacity_kept, &rules);
     return pfl_cleaner_open(&cleaner, &d->cleaner);
 }
 

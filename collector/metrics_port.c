@@ -107,8 +107,8 @@ static void collect_retention(const struct pfl_retention_figures *f, struct pfl_
     } families[] = {
         {"perfleet_collector_deleted_traces_total", "Traces that retention deleted, by cause."},
         {"perfleet_collector_deleted_bytes_total", "Their bytes."},
-        {"perfleet_collector_over_bound", "Bytes (of per-trigger: traces) above a bound, as the "
-                                          "rest is pinned or kept for a while."},
+        {"perfleet_collector_over_bound", "Bytes (of per-trigger and all-traces: traces) above a "
+                                          "bound, as the rest is pinned or kept for a while."},
     };
     const uint64_t *const values[] = {f->traces, f->bytes, f->over};
 

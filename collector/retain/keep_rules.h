@@ -41,7 +41,8 @@ struct pfl_keep_rule {
 struct pfl_keep_rules {
     struct pfl_keep_rule list[PFL_KEEP_RULES_MAX];
     size_t len;
-    uint64_t bytes; /* of all classes */
+    uint64_t bytes;  /* of all classes */
+    uint64_t traces; /* of all classes: no text says it */
 };
 
 /* The rule for "*": PFL_KEEP_DEFAULT_AGE_NS and PFL_KEEP_TRIGGERED_AGE_NS; no bytes. */

@@ -26,6 +26,7 @@ enum head { HEAD_UNKNOWN = 0, HEAD_THERE, HEAD_NONE };
 struct kind {
     uint64_t id;
     uint64_t bytes;
+    uint64_t traces;
     const struct pfl_keep_rule *rule; /* borrowed from the rules */
     uint32_t first;                   /* of its class */
     enum head head;                   /* its oldest trace */
@@ -70,7 +71,7 @@ struct pfl_retention {
 const char *pfl_retention_cause_name(enum pfl_retention_cause cause)
 {
     static const char *const names[PFL_RETENTION_CAUSES] = {
-        "age", "per-trigger", "order-bytes", "host-bytes", "class-bytes", "all-bytes",
+        "age", "per-trigger", "order-bytes", "host-bytes", "class-bytes", "all-bytes", "all-traces",
     };
 
     return names[cause];
@@ -123,6 +124,7 @@ bool pfl_retention_add_kind(struct pfl_retention *self, const struct pfl_index_k
         first = self->kinds[first - 1].first;
     *k = (struct kind){.id = kind->id,
                        .bytes = kind->bytes,
+                       .traces = kind->traces,
                        .rule = pfl_keep_rules_find(&self->rules, kind->class_name),
                        .first = first};
     self->figures.live_bytes += kind->bytes;
@@ -200,8 +202,10 @@ static uint64_t get_bound(const struct pfl_retention *self)
         return rule->host_bytes;
     case PFL_RETENTION_CLASS_BYTES:
         return rule->bytes;
-    default:
+    case PFL_RETENTION_ALL_BYTES:
         return self->rules.bytes;
+    default:
+        return self->rules.traces;
     }
 }
 
@@ -210,13 +214,20 @@ static uint64_t get_age(const struct pfl_retention *self)
     return self->is_triggered ? rule_of(self)->triggered_ns : rule_of(self)->age_ns;
 }
 
-static uint64_t sum_bytes(const struct pfl_retention *self)
+/* Bytes of the group, or traces, where the bound is one of these. */
+static uint64_t sum_up(const struct pfl_retention *self)
 {
+    bool is_of_traces = self->stage == PFL_RETENTION_ALL_TRACES;
     uint64_t sum = self->stage == PFL_RETENTION_ALL_BYTES ? self->notes : 0;
 
     for (size_t i = self->at; i < self->end; i++)
-        sum += self->kinds[i].bytes;
+        sum += is_of_traces ? self->kinds[i].traces : self->kinds[i].bytes;
     return sum;
+}
+
+static bool is_about_all(enum pfl_retention_cause stage)
+{
+    return stage >= PFL_RETENTION_ALL_BYTES;
 }
 
 static bool has_uses(enum pfl_retention_cause stage)
@@ -242,15 +253,15 @@ static bool enter_group(struct pfl_retention *self)
                 self->stage = PFL_RETENTION_CAUSES;
             continue;
         }
-        self->end = is_by_kind(self->stage)                  ? self->at + 1
-                    : self->stage == PFL_RETENTION_ALL_BYTES ? self->len
-                                                             : end_of_class(self, self->at);
+        self->end = is_by_kind(self->stage)     ? self->at + 1
+                    : is_about_all(self->stage) ? self->len
+                                                : end_of_class(self, self->at);
         self->is_triggered = self->has_uses = false;
         self->uses_len = self->use_at = 0;
         self->after = (struct use){.host_id = 0};
         self->needed = 0;
-        if (get_bound(self) != 0 && sum_bytes(self) > get_bound(self))
-            self->needed = sum_bytes(self) - get_bound(self);
+        if (get_bound(self) != 0 && sum_up(self) > get_bound(self))
+            self->needed = sum_up(self) - get_bound(self);
         if (get_bound(self) != 0 &&
             (self->stage == PFL_RETENTION_AGE || has_uses(self->stage) || self->needed != 0)) {
             forget_heads(self);
@@ -307,8 +318,14 @@ static void write_why(struct pfl_retention *self)
         (void)snprintf(dst, room, "class %s: it has more than %" PRIu64 " bytes", class_name,
                        bound);
         break;
-    default:
+    case PFL_RETENTION_ALL_BYTES:
         (void)snprintf(dst, room, "all traces have more than %" PRIu64 " bytes", bound);
+        break;
+    default:
+        (void)snprintf(dst, room,
+                       "there are more than %" PRIu64
+                       " traces, for which the store's file system has files",
+                       bound);
         break;
     }
 }
@@ -564,10 +581,16 @@ void pfl_retention_on_deleted(struct pfl_retention *self, int rc)
         self->figures.bytes[self->stage] += self->victim.bytes;
         subtract(&self->figures.live_bytes, self->victim.bytes);
         subtract(&self->figures.live_traces, 1);
-        subtract(&self->needed, self->stage == PFL_RETENTION_PER_TRIGGER ? 1 : self->victim.bytes);
-        for (size_t i = 0; i < self->len; i++)
-            if (self->kinds[i].id == self->victim.kind)
-                subtract(&self->kinds[i].bytes, self->victim.bytes);
+        subtract(&self->needed,
+                 self->stage == PFL_RETENTION_PER_TRIGGER || self->stage == PFL_RETENTION_ALL_TRACES
+                     ? 1
+                     : self->victim.bytes);
+        for (size_t i = 0; i < self->len; i++) {
+            if (self->kinds[i].id != self->victim.kind)
+                continue;
+            subtract(&self->kinds[i].bytes, self->victim.bytes);
+            subtract(&self->kinds[i].traces, 1);
+        }
     }
     advance(self);
 }

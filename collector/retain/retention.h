@@ -3,10 +3,10 @@
  * One pass of retention: which traces go, and why. Pure: it asks for lists and for the oldest trace
  * of a group, and says which one is to be deleted.
  *
- * In this order: age; traces of a trigger; bytes of orders, of hosts, of classes, of all. A group
- * above its bytes loses the oldest traces that no trigger made, then the oldest that one made, and
- * no more than are needed. What is pinned or kept for a while stays: then the group stays above its
- * bound, and the figures say so.
+ * In this order: age; traces of a trigger; bytes of orders, of hosts, of classes, of all; how many
+ * there are of all. A group above its bound loses the oldest traces that no trigger made, then the
+ * oldest that one made, and no more than are needed. What is pinned or kept for a while stays: then
+ * the group stays above its bound, and the figures say so.
  */
 #ifndef PFL_COLLECTOR_RETAIN_RETENTION_H
 #define PFL_COLLECTOR_RETAIN_RETENTION_H
@@ -37,6 +37,7 @@ enum pfl_retention_cause {
     PFL_RETENTION_HOST_BYTES,
     PFL_RETENTION_CLASS_BYTES,
     PFL_RETENTION_ALL_BYTES,
+    PFL_RETENTION_ALL_TRACES,
     PFL_RETENTION_CAUSES,
 };
 const char *pfl_retention_cause_name(enum pfl_retention_cause cause); /* static */

@@ -239,11 +239,11 @@ int pfl_store_presign(struct pfl_store *self, const char *key, uint32_t valid_s,
     return self->engine->presign(self, key, valid_s, dst, room);
 }
 
-int pfl_store_get_capacity(struct pfl_store *self, uint64_t *ret_bytes)
+int pfl_store_get_capacity(struct pfl_store *self, struct pfl_store_capacity *ret_capacity)
 {
     if (self->engine->get_capacity == NULL)
         return pfl_store_fail(PFL_ENOTSUP, "the store is no file system");
-    return self->engine->get_capacity(self, ret_bytes);
+    return self->engine->get_capacity(self, ret_capacity);
 }
 
 int pfl_store_sweep(struct pfl_store *self, int64_t age_s, unsigned *ret_count)

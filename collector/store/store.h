@@ -120,8 +120,13 @@ PFL_MUST_USE int pfl_store_delete(struct pfl_store *self, const char *key);
  * PFL_ELIMIT: longer than PFL_STORE_PRESIGN_MAX_S, or than `room`. */
 PFL_MUST_USE int pfl_store_presign(struct pfl_store *self, const char *key, uint32_t valid_s,
                                    char *dst, size_t room);
-/* The size of the file system that it is on. PFL_ENOTSUP: it is none. */
-PFL_MUST_USE int pfl_store_get_capacity(struct pfl_store *self, uint64_t *ret_bytes);
+struct pfl_store_capacity {
+    uint64_t bytes;
+    uint64_t files; /* with folders; 0: it has no bound, or does not say */
+};
+/* Of the file system that it is on. PFL_ENOTSUP: it is none. */
+PFL_MUST_USE int pfl_store_get_capacity(struct pfl_store *self,
+                                        struct pfl_store_capacity *ret_capacity);
 /* Removes what puts left that did not end: temporary files, parts of uploads. Those that are
  * younger than `age_s` stay. `ret_count`: how many were removed. */
 PFL_MUST_USE int pfl_store_sweep(struct pfl_store *self, int64_t age_s, unsigned *ret_count);

@@ -525,13 +525,14 @@ static int presign(struct pfl_store *base, const char *key, uint32_t valid_s, ch
     return pfl_store_fail(PFL_ENOTSUP, "%s: a folder has no links", key);
 }
 
-static int get_capacity(struct pfl_store *base, uint64_t *ret_bytes)
+static int get_capacity(struct pfl_store *base, struct pfl_store_capacity *ret_capacity)
 {
     struct statvfs fs;
 
     if (fstatvfs(store_of(base)->root, &fs) != 0)
         return pfl_store_fail_errno("ask the size of", "the file system");
-    *ret_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    *ret_capacity = (struct pfl_store_capacity){.bytes = (uint64_t)fs.f_blocks * fs.f_frsize,
+                                                .files = fs.f_files};
     return 0;
 }
 

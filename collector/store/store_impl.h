@@ -25,7 +25,8 @@ struct pfl_store_engine {
     int (*remove)(struct pfl_store *self, const char *key);
     int (*presign)(struct pfl_store *self, const char *key, uint32_t valid_s, char *dst,
                    size_t room);
-    int (*get_capacity)(struct pfl_store *self, uint64_t *ret_bytes); /* NULL: no file system */
+    int (*get_capacity)(struct pfl_store *self,
+                        struct pfl_store_capacity *ret_capacity); /* NULL: no file system */
     int (*sweep)(struct pfl_store *self, int64_t age_s, unsigned *ret_count);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys of objects: see store_key.h. Pure. Failures: a key that is malformed or too long. Limits:
- * PFL_STORE_KEY_BYTES, PFL_STORE_KEY_LEVELS, PFL_STORE_NAME_BYTES.
+ * PFL_STORE_KEY_BYTES, PFL_STORE_KEY_LEVELS, PFL_STORE_NAME_BYTES; the hours of a host's keys.
  */
 #include "collector/store/store_key.h"
 
@@ -9,7 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#define NS_PER_S UINT64_C(1000000000)
+#include "base/ulid.h"
+
+#define MS_PER_S  1000u
+#define NS_PER_MS UINT64_C(1000000)
 
 static bool is_plain(unsigned char c)
 {
@@ -91,14 +94,28 @@ int pfl_store_escape(const char *name, char *dst, size_t room)
     return 0;
 }
 
+/* A host whose clock says anything has no folders without end. */
+static uint64_t get_moment(const struct pfl_store_key_parts *parts)
+{
+    uint64_t id_ms = pfl_ulid_get_ms(parts->id);
+    uint64_t host_ms = parts->unix_ns / NS_PER_MS;
+    bool is_near = host_ms < id_ms ? id_ms - host_ms <= PFL_STORE_KEY_BEFORE_NS / NS_PER_MS
+                                   : host_ms - id_ms <= PFL_STORE_KEY_AFTER_NS / NS_PER_MS;
+
+    return is_near ? host_ms : id_ms;
+}
+
 int pfl_store_key_make(const struct pfl_store_key_parts *parts, char ret_key[PFL_STORE_KEY_BYTES])
 {
     char fleet[PFL_STORE_NAME_BYTES];
     char host[PFL_STORE_NAME_BYTES];
-    time_t seconds = (time_t)(parts->unix_ns / NS_PER_S);
+    time_t seconds;
     struct tm tm;
     int len;
 
+    if (!pfl_ulid_is_valid(parts->id))
+        return PFL_ELIMIT;
+    seconds = (time_t)(get_moment(parts) / MS_PER_S);
     if (pfl_store_escape(parts->fleet, fleet, sizeof(fleet)) != 0 ||
         pfl_store_escape(parts->host, host, sizeof(host)) != 0 || gmtime_r(&seconds, &tm) == NULL)
         return PFL_ELIMIT;

@@ -16,7 +16,7 @@ from postgres import Postgres
 from tunnel_abuse import ACK, DATA, GOAWAY, RST, SETTINGS, WINDOW, agent, answer_all, frame
 from world import Failed, get_slowness
 
-ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions", "full_store", "clock_behind"]
+ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions", "full_store", "small_traces", "clock_behind"]
 RELEASE_SEGMENT = 7
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -272,6 +272,48 @@ def full_store(build):
                 is_stored = got[2] == RELEASE_SEGMENT
                 vic.reply(got[0], got[1], *([make(len(data), hashlib.sha256(data).digest())] if got[2] == LIST_SEGMENTS else []))
         return net.judge("the other host's segment is stored after %.0f s; " % (time.monotonic() - begin))
+
+
+def small_traces(build):
+    """a host with traces of a byte, each of another hour, uses up neither the files of the store's disk nor its room"""
+    report = {**HELLO, "/v1/events": (b'{"kind":"spool","segments":9,"bytes":900,"orders":"0000000000000000"}\n', False)}
+
+    def make(number):
+        begin = number * 3600 * 10**9
+        return field(6, b"".join([field(2, b"ann"), field(3, b"web"), field(4, b"01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+                                  field(5, number), field(6, 1), field(7, hashlib.sha256(b"x").digest()),
+                                  field(11, begin), field(12, begin)]))
+
+    with Collector(build) as net, contextlib.ExitStack() as stack:
+        net.pki("host", "vic")
+        store = net.dir / "store"
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=125m,nr_inodes=3000", "none", store], check=False).returncode != 0:
+            return "SKIP no file system can be mounted"
+        stack.callback(subprocess.run, ["umount", store], check=True)
+        stack.callback(net.end, "collector")
+        eve, vic = (Giver(agent(net.relay_address, str(net.keys), "host-" + name)) for name in ("eve", "vic"))
+        answer_all(eve.peer, report, lambda path: path == "/v1/events")
+        net.start_collector()
+        given, folders, begin, is_stored, end = 0, 0, None, False, time.monotonic() + 240
+        while not is_stored:
+            if time.monotonic() > end:
+                raise Failed("the other host waits, after %d traces in %d folders: %s" % (given, folders, net.log("collector")[-300:]))
+            if begin is None and "No space left on device" in net.log("collector"):
+                begin, folders = time.monotonic(), len(list(store.glob("v1/test/*/*/*/*/eve")))
+                answer_all(vic.peer, report, lambda path: path == "/v1/events")
+            for host in (eve, vic) if begin is not None else (eve,):
+                got = host.read()
+                if not got:
+                    continue
+                first = given + 1 if host is eve else 1
+                is_stored = is_stored or (host is vic and got[2] == RELEASE_SEGMENT)
+                given += host is eve and got[2] == RELEASE_SEGMENT
+                what = [field(2, 1), *(make(first + i) for i in range(60))] if begin is None or host is vic else []
+                host.reply(got[0], got[1], *(what if got[2] == LIST_SEGMENTS else
+                                             [field(7, b"x")] if got[2] == READ_SEGMENT else []))
+        if folders > 2:
+            raise Failed("%d traces are in %d folders" % (given, folders))
+        return net.judge("%d traces, and the other host's is stored after %.0f s; " % (given, time.monotonic() - begin))
 
 
 def clock_behind(build):

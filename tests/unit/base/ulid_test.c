@@ -21,6 +21,7 @@ static void known_values_have_known_texts(void **state)
     assert_string_equal(text, "00000000000000000000000000");
     pfl_ulid_write((UINT64_C(1) << 48) - 1, ones, text);
     assert_string_equal(text, "7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
+    assert_true(pfl_ulid_get_ms(text) == (UINT64_C(1) << 48) - 1);
     pfl_ulid_write(1469918176385, zeros, text);
     assert_string_equal(text, "01ARYZ6S410000000000000000");
 }
@@ -49,6 +50,7 @@ static void later_ones_sort_later(void **state)
     for (uint64_t ms = 1; ms < UINT64_C(1) << 48; ms = ms * 3 + 7) {
         pfl_ulid_write(ms - 1, random, before);
         pfl_ulid_write(ms, random, after);
+        assert_true(pfl_ulid_get_ms(after) == ms);
         assert_true(strcmp(before, after) < 0);
         assert_true(pfl_ulid_is_valid(after));
     }

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "base/ulid.h"
+
 static void escape_is(const char *name, const char *expected)
 {
     char dst[PFL_STORE_NAME_BYTES];
@@ -55,22 +57,49 @@ static void long_names_stay_different(void **state)
     assert_int_equal(pfl_store_escape("a", a, sizeof(a) - 1), PFL_ELIMIT);
 }
 
+#define NOW_NS UINT64_C(1795432296123456789)
+
 static void a_key_has_fleet_hour_host_and_id(void **state)
 {
-    struct pfl_store_key_parts parts = {.fleet = "lab",
-                                        .host = "we/b",
-                                        .id = "01JD0000000000000000000001",
-                                        .suffix = "pftrace",
-                                        .unix_ns = UINT64_C(1795432296123456789)};
+    static const uint8_t zeros[PFL_ULID_RANDOM_BYTES];
+    char id[PFL_ULID_BYTES];
+    struct pfl_store_key_parts parts = {
+        .fleet = "lab", .host = "we/b", .id = id, .suffix = "pftrace", .unix_ns = NOW_NS};
     char key[PFL_STORE_KEY_BYTES];
 
     (void)state;
+    pfl_ulid_write(NOW_NS / 1000000, zeros, id);
     assert_int_equal(pfl_store_key_make(&parts, key), 0);
-    assert_string_equal(key, "v1/lab/2026/11/23/11/we%2Fb/01JD0000000000000000000001.pftrace");
-    parts.unix_ns = UINT64_MAX;
-    assert_int_equal(pfl_store_key_make(&parts, key), 0);
+    assert_string_equal(key, "v1/lab/2026/11/23/11/we%2Fb/01M841NBNV0000000000000000.pftrace");
     parts.id = "../x";
     assert_int_equal(pfl_store_key_make(&parts, key), PFL_ELIMIT);
+    parts.id = "01M841NBNV000000000000000/";
+    assert_int_equal(pfl_store_key_make(&parts, key), PFL_ELIMIT);
+}
+
+static void hour_is(uint64_t host_ns, const char *hour)
+{
+    static const uint8_t zeros[PFL_ULID_RANDOM_BYTES];
+    char id[PFL_ULID_BYTES];
+    const struct pfl_store_key_parts parts = {
+        .fleet = "lab", .host = "h", .id = id, .suffix = "pftrace", .unix_ns = host_ns};
+    char key[PFL_STORE_KEY_BYTES];
+
+    pfl_ulid_write(NOW_NS / 1000000, zeros, id);
+    assert_int_equal(pfl_store_key_make(&parts, key), 0);
+    assert_memory_equal(key + strlen("v1/lab/"), hour, strlen(hour));
+}
+
+/* Each hour is a folder: a host that chooses any would have millions. */
+static void a_clock_that_is_far_off_makes_no_folder(void **state)
+{
+    (void)state;
+    hour_is(NOW_NS - PFL_STORE_KEY_BEFORE_NS, "2026/08/24/11/h/");
+    hour_is(NOW_NS - PFL_STORE_KEY_BEFORE_NS - 1000000, "2026/11/23/11/h/");
+    hour_is(NOW_NS + PFL_STORE_KEY_AFTER_NS, "2026/11/24/11/h/");
+    hour_is(NOW_NS + PFL_STORE_KEY_AFTER_NS + 1000000, "2026/11/23/11/h/");
+    hour_is(0, "2026/11/23/11/h/");
+    hour_is(UINT64_MAX, "2026/11/23/11/h/");
 }
 
 static void keys_and_prefixes_are_judged(void **state)
@@ -101,6 +130,7 @@ int main(void)
         cmocka_unit_test(odd_characters_are_escaped),
         cmocka_unit_test(long_names_stay_different),
         cmocka_unit_test(a_key_has_fleet_hour_host_and_id),
+        cmocka_unit_test(a_clock_that_is_far_off_makes_no_folder),
         cmocka_unit_test(keys_and_prefixes_are_judged),
     };
 
