@@ -45,6 +45,7 @@
 #define PFL_INDEX_OWN_KINDS_MAX 256u   /* of them, from one host */
 #define PFL_INDEX_RUNS_MAX      20000u /* of a host */
 #define PFL_INDEX_GAPS_MAX      65536u /* of a host */
+#define PFL_INDEX_LONG_MAX      16384u /* of a host, that a window finds where they overlap it */
 #define PFL_INDEX_FORGET_MAX    5000u  /* of each thing that a call forgets */
 /* A collector without a beat for so long is forgotten, with its generation. */
 #define PFL_INDEX_FORGET_COLLECTORS_MS (UINT64_C(180) * 86400 * 1000)

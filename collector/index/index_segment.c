@@ -257,14 +257,36 @@ static int64_t count_bytes_of(const Perfleet__Segment *s)
                      PFL_INDEX_NOTE_WEIGHT * protobuf_c_message_get_packed_size(&s->base));
 }
 
+/* How long it is is the host's word, and each search for a window looks at all long ones: of a host
+ * that has many, further ones count as short, and are found where they begin. */
+static int judge_length(struct pfl_index *self, const struct reserve *r, bool *ret_is_long)
+{
+    uint64_t others = 0;
+    struct pfl_sql_call count = {
+        PFL_SQL_COUNT_LONG,
+        PFL_INDEX_PARAMS(pfl_sql_int(r->run.host_id), pfl_sql_int(PFL_INDEX_LONG_MAX)), on_id,
+        &others, 0};
+    int rc;
+
+    *ret_is_long = end_of(r->segment) - r->segment->begin_unix_ns > LONG_NS;
+    if (!*ret_is_long)
+        return 0;
+    rc = pfl_index_run(self, &count);
+    *ret_is_long = others < PFL_INDEX_LONG_MAX;
+    return rc;
+}
+
 static int add_row(struct pfl_index *self, const struct reserve *r)
 {
     const Perfleet__Segment *s = r->segment;
     bool is_gap = s->gap != NULL;
+    bool is_long = false;
     struct pfl_span packed;
-    int rc = pfl_index_pack(self, &s->base, PFL_INDEX_SEGMENT_BYTES, &packed);
+    int rc = judge_length(self, r, &is_long);
     struct pfl_sql_call call;
 
+    if (rc == 0)
+        rc = pfl_index_pack(self, &s->base, PFL_INDEX_SEGMENT_BYTES, &packed);
     if (rc != 0)
         return rc;
     call = (struct pfl_sql_call){
@@ -272,9 +294,8 @@ static int add_row(struct pfl_index *self, const struct reserve *r)
         PFL_INDEX_PARAMS(
             pfl_sql_text(r->place->id), pfl_sql_int(r->run.id), pfl_sql_int(r->run.host_id),
             pfl_sql_int(s->number), pfl_sql_int(last_of(s)), pfl_sql_int(is_gap),
-            pfl_sql_int(end_of(s) - s->begin_unix_ns > LONG_NS), pfl_sql_int(r->state),
-            pfl_sql_int(s->begin_unix_ns), pfl_sql_int(end_of(s)),
-            pfl_sql_int(is_gap ? 0 : s->bytes),
+            pfl_sql_int(is_long), pfl_sql_int(r->state), pfl_sql_int(s->begin_unix_ns),
+            pfl_sql_int(end_of(s)), pfl_sql_int(is_gap ? 0 : s->bytes),
             is_gap ? pfl_sql_null() : pfl_sql_blob(pfl_span_of(s->sha256.data, s->sha256.len)),
             pfl_sql_text(is_gap ? "" : r->place->key), pfl_sql_blob(packed),
             pfl_sql_text(self->collector), pfl_sql_int(self->generation),

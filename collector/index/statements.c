@@ -9,7 +9,8 @@
  *
  * A run counts its segments by state, so that "nothing is missing" needs no look at segments.
  * `is_long` parts segments of more than 15 min from the others: a search for a window looks only 15
- * min before it among the short ones. Numbers of states: enum pfl_index_state.
+ * min before it among the short ones, and at all long ones. Numbers of states: enum
+ * pfl_index_state.
  */
 #include "collector/index/statements.h"
 
@@ -174,6 +175,8 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_GET_KIND] =
         "SELECT id FROM kind WHERE class = $1 AND orderer = $2 AND order_name = $3",
     [PFL_SQL_COUNT_RUNS] = "SELECT COUNT(*) FROM run WHERE host_id = $1",
+    [PFL_SQL_COUNT_LONG] = "SELECT COUNT(*) FROM (SELECT 1 AS one FROM segment WHERE state = 1"
+                           " AND host_id = $1 AND is_long = 1 LIMIT $2) AS long_ones",
     [PFL_SQL_ADD_RUN] = "INSERT INTO run(host_id, orderer, order_name, incarnation, kind_id)"
                         " VALUES($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
     /* The run's transactions come one after the other. */

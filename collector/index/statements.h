@@ -15,6 +15,7 @@ enum pfl_statement {
     PFL_SQL_ADD_KIND,
     PFL_SQL_GET_KIND,
     PFL_SQL_COUNT_RUNS,
+    PFL_SQL_COUNT_LONG,
     PFL_SQL_ADD_RUN,
     PFL_SQL_LOCK_RUN,
     PFL_SQL_COUNT_RUN,

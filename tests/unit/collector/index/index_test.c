@@ -222,6 +222,69 @@ static void runs_and_gaps_of_a_host_are_bounded(void **state)
     pfl_index_close(index);
 }
 
+/* Whether the one segment of host `name` counts as long, after it is put. */
+static bool put_long(struct pfl_index *index, sqlite3 *db, char *name)
+{
+    Perfleet__Segment segment = PERFLEET__SEGMENT__INIT;
+    struct pfl_index_place place = {.id = "01K"};
+    enum pfl_index_reserve result;
+    uint8_t sha256[32] = {0};
+    sqlite3_stmt *stmt;
+    bool is_long;
+
+    segment.host = name;
+    segment.orderer = (char *)(uintptr_t) "me";
+    segment.order = (char *)(uintptr_t) "cpu";
+    segment.incarnation = (char *)(uintptr_t) "01ARZ3NDEKTSV4RRFFQ69G5FAV";
+    segment.number = 100000;
+    segment.sha256 = (ProtobufCBinaryData){sizeof(sha256), sha256};
+    segment.begin_unix_ns = 1;
+    segment.end_unix_ns = UINT64_C(2000000000000);
+    (void)snprintf(place.id, sizeof(place.id), "%.20s", name);
+    (void)snprintf(place.key, sizeof(place.key), "v1/%.20s", name);
+    assert_int_equal(pfl_index_reserve(index, &segment, 1, &place, &result), 0);
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "SELECT is_long FROM segment WHERE id = ?", -1, &stmt, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_bind_text(stmt, 1, place.id, -1, SQLITE_STATIC), SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    is_long = sqlite3_column_int(stmt, 0) != 0;
+    assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
+    return is_long;
+}
+
+/* Each search for a window looks at all of them. */
+static void long_segments_of_a_host_are_bounded(void **state)
+{
+    static const char full[] =
+        "INSERT INTO host(id, name) VALUES(1, 'evil'), (2, 'good');"
+        "INSERT INTO run(id, host_id, orderer, order_name, incarnation, kind_id)"
+        " VALUES(1, 1, '', 'cpu', 'r', 1), (2, 2, '', 'cpu', 'r', 1);"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 16384)"
+        " INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
+        " end_ns, bytes, object_key, collector, generation, changed_ns, stored_ns)"
+        " SELECT 'e' || i, 1, 1, i, i, 0, 1, 1, i, 2000000000000, 0, 'v1/x', '', 0, 1, 1 FROM n"
+        " UNION ALL SELECT 'g' || i, 2, 2, i, i, 0, 1, 1, i, 2000000000000, 0, 'v1/x', '', 0, 1, 1"
+        " FROM n WHERE i < 16384;";
+    char why[PFL_INDEX_WHY_BYTES];
+    struct pfl_index *index = NULL;
+    char evil[] = "evil";
+    char good[] = "good";
+    uint64_t generation;
+    sqlite3 *db;
+
+    (void)state;
+    make_empty();
+    assert_int_equal(open_with(true, why, &index), 0);
+    assert_int_equal(pfl_index_join(index, "c1", &generation), 0);
+    assert_int_equal(sqlite3_open(where + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, full, NULL, NULL, NULL), SQLITE_OK);
+    assert_false(put_long(index, db, evil));
+    assert_true(put_long(index, db, good));
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    pfl_index_close(index);
+}
+
 static int open_once(void *arg)
 {
     char why[PFL_INDEX_WHY_BYTES];
@@ -441,6 +504,7 @@ int main(void)
         cmocka_unit_test(a_newer_schema_is_refused_in_words),
         cmocka_unit_test(an_index_of_version_1_is_brought_up_to_date),
         cmocka_unit_test(runs_and_gaps_of_a_host_are_bounded),
+        cmocka_unit_test(long_segments_of_a_host_are_bounded),
         cmocka_unit_test(what_is_no_database_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(what_was_put_survives_a_kill),
