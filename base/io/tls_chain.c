@@ -5,8 +5,9 @@
  * (as those of aead.c do), whose TLS then calls it in each handshake, in 1.2 and in 1.3.
  *
  * Happy path: the last certificate that names an authority of ours is signed by it, and those
- * before it by the next one each; the library verifies these and no others. Failures: of any other
- * chain the leaf is verified alone, which says that its authority is unknown. Owns nothing. Limits:
+ * before it by the next one each, which is an authority itself; the library verifies these and no
+ * others. Failures: of any other chain the leaf is verified alone, which says that its authority is
+ * unknown. Owns nothing. Limits:
  * PFL_TLS_CHAIN_MAX certificates.
  */
 #include "base/io/tls_chain.h"
@@ -60,9 +61,10 @@ mbedtls_x509_crt *pfl_tls_chain_find_top(mbedtls_x509_crt *leaf,
     mbedtls_x509_crt *at = leaf;
     size_t top = 0;
 
-    /* A certificate of an authority may be signed by an earlier one of the same name. */
+    /* A certificate of an authority may be signed by an earlier one of the same name. One of a host
+     * or an operator ends the chain: it has not to sign, and those below it are its owner's. */
     for (size_t i = 0; i < PFL_TLS_CHAIN_MAX && at != NULL; i++, at = at->next) {
-        if (i != 0 && !is_named(at, chain[i - 1]))
+        if (i != 0 && !(is_named(at, chain[i - 1]) && pfl_tls_lib_is_authority(at)))
             break;
         chain[i] = at;
         if (names_any(at, authorities))

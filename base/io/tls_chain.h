@@ -15,7 +15,8 @@
 PFL_MUST_USE int pfl_tls_chain_start(void);
 
 /* The last certificate that one of `authorities` vouches for: it signed that one, and each before
- * it is signed by the next. The leaf if there is no such chain: then no key of the peer is used. */
+ * it is signed by the next, which may sign others. The leaf if there is no such chain: then no key
+ * of the peer is used. */
 mbedtls_x509_crt *pfl_tls_chain_find_top(mbedtls_x509_crt *leaf,
                                          const mbedtls_x509_crt *authorities);
 

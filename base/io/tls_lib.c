@@ -239,6 +239,11 @@ int pfl_tls_lib_verify_signature(const mbedtls_x509_crt *crt, const mbedtls_x509
     return verify(&s, issuer);
 }
 
+bool pfl_tls_lib_is_authority(const mbedtls_x509_crt *crt)
+{
+    return crt->FIELD(ca_istrue) != 0;
+}
+
 void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf)
 {
     mbedtls_ssl_conf_ciphersuites(conf, cipher_suites);

@@ -39,6 +39,9 @@ PFL_MUST_USE int pfl_tls_lib_verify_list(const mbedtls_x509_crl *list,
 PFL_MUST_USE int pfl_tls_lib_verify_signature(const mbedtls_x509_crt *crt,
                                               const mbedtls_x509_crt *issuer);
 
+/* It says of itself that it may sign others. */
+bool pfl_tls_lib_is_authority(const mbedtls_x509_crt *crt);
+
 /* Sets TLS 1.2 and, if mbedtls has it, 1.3; suites, groups; no renegotiation, no resumption, no
  * early data. Call after mbedtls_ssl_config_defaults. */
 void pfl_tls_lib_set_rules(mbedtls_ssl_config *conf);

@@ -46,7 +46,9 @@ static const char script[] =
     "cp $1/operator-eve.pem $1/open.pem\n"
     "cp $1/operator-eve.pem $1/mixed.pem; cp $1/host-a.key $1/mixed.key\n"
     "tests/support/deep_pki.sh $1/deep lab; cp $1/deep/operator-deep.* $1\n"
-    "tests/support/deep_pki.sh $1/false lab\n";
+    "tests/support/deep_pki.sh $1/false lab\n"
+    "openssl x509 -req -in $1/deep/middle.csr -extfile $1/deep/middle.ext -days 9 -set_serial 5"
+    " -CA $1/operator-eve.pem -CAkey $1/operator-eve.key -out $1/below-eve.pem 2>/dev/null\n";
 
 int pki_setup(void **state)
 {

@@ -133,6 +133,19 @@ static void a_false_link_below_a_true_one_is_noticed(void **state)
     assert_int_not_equal(verify(), 0);
 }
 
+/* Who has a certificate of ours signs others with its key: that makes it no authority. */
+static void nor_one_who_has_a_certificate_of_ours(void **state)
+{
+    (void)state;
+    add(&authorities, "ca.pem");
+    add(&chain, "deep/leaf.pem");
+    add(&chain, "below-eve.pem");
+    add(&chain, "operator-eve.pem");
+    assert_ptr_equal(pfl_tls_chain_find_top(&chain, &authorities), &chain);
+    assert_int_not_equal(verify(), 0);
+    assert_int_equal(verified, 0);
+}
+
 static void a_leaf_of_an_authority_needs_nothing_else(void **state)
 {
     (void)state;
@@ -154,6 +167,7 @@ int main(void)
         T(a_stranger_brings_no_key_that_is_used),
         T(nor_one_who_uses_the_names_of_ours),
         T(a_false_link_below_a_true_one_is_noticed),
+        T(nor_one_who_has_a_certificate_of_ours),
         T(a_leaf_of_an_authority_needs_nothing_else),
     };
 
