@@ -47,7 +47,7 @@ static bool may_see(void *user, const char *host)
     return pfl_peer_table_may_see(p->table, p->identity.name, host);
 }
 
-static bool may_look(struct pfl_host_list_account *account, uint64_t now_ms)
+bool pfl_host_list_may_look(struct pfl_host_list_account *account, uint64_t now_ms)
 {
     if (account->turn_ms != now_ms)
         account->taken_ns = 0;
@@ -69,7 +69,7 @@ static bool read_more(struct listing *l)
     int64_t begin_ns;
     unsigned hosts;
 
-    if (!may_look(l->account, view.now_ms)) {
+    if (!pfl_host_list_may_look(l->account, view.now_ms)) {
         pfl_throttle_add(l->peer, &l->throttled);
         return false;
     }

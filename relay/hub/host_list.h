@@ -26,6 +26,8 @@ struct pfl_host_list {
 
 /* Names are copied. */
 void pfl_host_list_init(struct pfl_host_list *self, const char *relay, const char *fleet);
+/* May the operator's list look at one more host in this turn? */
+bool pfl_host_list_may_look(struct pfl_host_list_account *account, uint64_t now_ms);
 /* Answers in pieces, as the operator reads, and rate and turns allow. */
 void pfl_host_list_send(struct pfl_host_list *self, struct pfl_hub_peer *peer,
                         struct pfl_h2_stream *h2_stream);

@@ -7,7 +7,9 @@
  * Happy path: hosts are kept in the order of their last change (host_inventory.h), so an answer
  * looks at those behind the version that the collector has, and no others. A collector that has
  * none, or one of another start or policy, is answered at once and gets all, in pieces; so does one
- * that is far behind. Others wait for the next pfl_spool_polls_run with a change. Failures: 403 for
+ * that is far behind. Others wait for the next pfl_spool_polls_run with a change. Looking at hosts
+ * takes a part of a turn of the loop, as for the list of hosts (host_list.h): what is left waits
+ * for one of the next turns. Failures: 403 for
  * an operator who may collect nowhere, 429 for a second request that waits on a connection, 503
  * without memory. Ownership: a poll is freed with its HTTP/2 stream, or when it is answered.
  * Limits: the numbers of spool_polls.h; LOOKS_PER_S of an operator.
@@ -22,6 +24,7 @@
 #include "base/mem.h"
 #include "perfleet/policy.fields.h"
 #include "relay/hub/collector_list.h"
+#include "relay/hub/throttle.h"
 
 /* As many at once as there can be. */
 #define LOOKS_AT_ONCE PFL_HOST_INVENTORY_MAX_HOSTS
@@ -31,6 +34,8 @@
 
 struct poll {
     struct pfl_list node;
+    struct pfl_throttled throttled;
+    struct pfl_spool_polls *polls;   /* borrowed: outlives the HTTP/2 stream */
     struct pfl_hub_peer *peer;       /* borrowed: outlives the HTTP/2 stream */
     struct pfl_h2_stream *h2_stream; /* borrowed until its on_closed */
     uint64_t after;
@@ -90,13 +95,18 @@ static int append_host(struct page *page, const struct pfl_host *host)
     return rc;
 }
 
-static struct pfl_token_bucket *bucket_of(struct pfl_spool_polls *self, const char *who)
+static struct pfl_host_list_account *account_of(struct pfl_spool_polls *self, const char *who)
 {
-    struct pfl_token_bucket *b = &self->looks[pfl_hash_str(who) % PFL_SPOOL_POLLS_BUCKETS];
+    struct pfl_host_list_account *a = &self->looks[pfl_hash_str(who) % PFL_SPOOL_POLLS_BUCKETS];
 
-    if (b->per_s == 0)
-        pfl_token_bucket_set(b, LOOKS_PER_S, LOOKS_AT_ONCE, now_of(self));
-    return b;
+    if (a->looks.per_s == 0)
+        pfl_token_bucket_set(&a->looks, LOOKS_PER_S, LOOKS_AT_ONCE, now_of(self));
+    return a;
+}
+
+static int64_t get_boot_ns(const struct pfl_spool_polls *self)
+{
+    return self->peers->shell->get_boot_ns(self->peers->shell->user);
 }
 
 /* The caller frees page->hosts. */
@@ -104,21 +114,28 @@ static int read_page(struct pfl_spool_polls *self, const struct poll *p, struct 
 {
     struct pfl_host_inventory *inventory = &self->peers->inventory;
     const char *who = p->peer->identity.name;
+    struct pfl_host_list_account *account = account_of(self, who);
     struct pfl_list *it = find_first(inventory, p->after);
+    int64_t since_ns = get_boot_ns(self);
     unsigned looks = 0;
     int rc = 0;
 
     *page = (struct page){.version = p->after};
     pfl_buf_init(&page->hosts, ANSWER_MAX_BYTES);
     for (; rc == 0 && it != &inventory->changes && looks < PFL_SPOOL_POLLS_LOOKS &&
-           page->count < PFL_SPOOL_POLLS_HOSTS;
+           page->count < PFL_SPOOL_POLLS_HOSTS && account->taken_ns < PFL_HOST_LIST_TURN_NS;
          it = it->next, looks++) {
+        int64_t now_ns;
+
         page->version = host_of(it)->version;
         if (may_collect(self, who, host_of(it)->name))
             rc = append_host(page, host_of(it));
+        now_ns = get_boot_ns(self);
+        account->taken_ns += now_ns - since_ns;
+        since_ns = now_ns;
     }
     page->has_more = it != &inventory->changes;
-    pfl_token_bucket_take(bucket_of(self, who), looks);
+    pfl_token_bucket_take(&account->looks, looks);
     return rc;
 }
 
@@ -126,6 +143,7 @@ static int read_page(struct pfl_spool_polls *self, const struct poll *p, struct 
 
 static void free_poll(struct poll *p)
 {
+    pfl_list_remove(&p->throttled.node);
     pfl_list_remove(&p->node);
     pfl_mem_free(p);
 }
@@ -170,22 +188,41 @@ static void answer(struct pfl_spool_polls *self, struct poll *p, int rc, const s
     pfl_buf_fini(&text);
 }
 
-/* Answers if there is something to say, or `is_due`. True: the poll is freed. */
-static bool try_answer(struct pfl_spool_polls *self, struct poll *p, bool is_due)
+/* Answers if there is something to say, or `is_due`; else the poll waits, and soon looks further if
+ * there are hosts left. It may be freed. */
+static void try_answer(struct pfl_spool_polls *self, struct poll *p, bool is_due)
 {
     struct page page;
     bool is_answered;
     int rc;
 
-    if (pfl_token_bucket_get(bucket_of(self, p->peer->identity.name), now_of(self)) == 0)
-        return false; /* later */
+    if (!pfl_host_list_may_look(account_of(self, p->peer->identity.name), now_of(self))) {
+        pfl_throttle_add(p->peer, &p->throttled);
+        return;
+    }
     rc = read_page(self, p, &page);
     is_answered = rc != 0 || is_due || page.count != 0;
     p->after = page.version;
     if (is_answered)
         answer(self, p, rc, &page);
+    else if (page.has_more)
+        pfl_throttle_add(p->peer, &p->throttled);
     pfl_buf_fini(&page.hosts);
-    return is_answered;
+}
+
+/* If it has to. */
+static void look(struct poll *p)
+{
+    const struct pfl_spool_polls *self = p->polls;
+    bool is_due = p->is_from_start || now_of(self) >= p->until_ms;
+
+    if (is_due || self->peers->inventory.version != p->after)
+        try_answer(p->polls, p, is_due);
+}
+
+static void proceed(struct pfl_throttled *throttled)
+{
+    look(PFL_CONTAINER_OF(throttled, struct poll, throttled));
 }
 
 /* ---- asking ---- */
@@ -267,6 +304,8 @@ void pfl_spool_polls_ask(struct pfl_spool_polls *self, const struct pfl_host_req
                                 "the relay is out of memory");
         return;
     }
+    p->throttled.proceed = proceed;
+    p->polls = self;
     p->peer = request->peer;
     p->h2_stream = request->h2_stream;
     p->until_ms = now_of(self) + PFL_SPOOL_POLLS_HOLD_MS;
@@ -274,22 +313,16 @@ void pfl_spool_polls_ask(struct pfl_spool_polls *self, const struct pfl_host_req
     pfl_list_append(&self->waiting, &p->node);
     pfl_h2_stream_set_user(request->h2_stream, &ops, p);
     if (p->is_from_start || is_behind(self, p))
-        (void)try_answer(self, p, true);
+        try_answer(self, p, true);
 }
 
 void pfl_spool_polls_run(struct pfl_spool_polls *self)
 {
-    uint64_t now_ms = now_of(self);
     struct pfl_list *it;
     struct pfl_list *tmp;
 
-    PFL_LIST_EACH_SAFE (it, tmp, &self->waiting) {
-        struct poll *p = PFL_CONTAINER_OF(it, struct poll, node);
-        bool is_due = p->is_from_start || now_ms >= p->until_ms;
-
-        if (is_due || self->peers->inventory.version != p->after)
-            (void)try_answer(self, p, is_due);
-    }
+    PFL_LIST_EACH_SAFE (it, tmp, &self->waiting)
+        look(PFL_CONTAINER_OF(it, struct poll, node));
 }
 
 void pfl_spool_polls_restart(struct pfl_spool_polls *self)

@@ -6,11 +6,12 @@
 #ifndef PFL_RELAY_HUB_SPOOL_POLLS_H
 #define PFL_RELAY_HUB_SPOOL_POLLS_H
 
-#include "base/token_bucket.h"
 #include "relay/hub/forwarded_request.h"
+#include "relay/hub/host_list.h"
 
 #define PFL_SPOOL_POLLS_HOLD_MS 30000u
-/* Hosts of one answer, and hosts that are looked at for it. */
+/* Hosts of one answer, and hosts that are looked at for it; fewer where the policy takes its time:
+ * the answers of an operator take PFL_HOST_LIST_TURN_NS of a turn, or one host. */
 #define PFL_SPOOL_POLLS_HOSTS 256u
 #define PFL_SPOOL_POLLS_LOOKS 1024u
 /* Operators whose names hash to the same bucket share a rate. */
@@ -23,9 +24,9 @@ struct pfl_spool_polls {
     struct pfl_list waiting;                /* they free themselves */
     char relay[PFL_IDENTITY_NAME_BYTES];
     char fleet[PFL_IDENTITY_NAME_BYTES];
-    uint64_t start;                                         /* of this relay */
-    unsigned policy;                                        /* the number of policies so far */
-    struct pfl_token_bucket looks[PFL_SPOOL_POLLS_BUCKETS]; /* hosts, a second, of an operator */
+    uint64_t start;  /* of this relay */
+    unsigned policy; /* the number of policies so far */
+    struct pfl_host_list_account looks[PFL_SPOOL_POLLS_BUCKETS];
 };
 
 /* Both are borrowed while there are requests; names are copied. */

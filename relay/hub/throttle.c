@@ -10,18 +10,30 @@
 
 #include "relay/hub/peer_table.h"
 
+static void move_first(struct pfl_list *from, struct pfl_list *to)
+{
+    struct pfl_list *first = from->next;
+
+    pfl_list_remove(first);
+    pfl_list_append(to, first);
+}
+
 void pfl_throttle_run(struct pfl_hub_peer *peer)
 {
     struct pfl_list *first = peer->throttled.next;
+    struct pfl_list due;
 
     /* The first in the list is last the next time. */
     if (!pfl_list_is_empty(&peer->throttled)) {
         pfl_list_remove(first);
         pfl_list_append(&peer->throttled, first);
     }
-    while (!pfl_list_is_empty(&peer->throttled)) {
-        struct pfl_throttled *t =
-            PFL_CONTAINER_OF(peer->throttled.next, struct pfl_throttled, node);
+    pfl_list_init(&due);
+    while (!pfl_list_is_empty(&peer->throttled))
+        move_first(&peer->throttled, &due);
+    /* What waits again at once waits for the next time. */
+    while (!pfl_list_is_empty(&due)) {
+        struct pfl_throttled *t = PFL_CONTAINER_OF(due.next, struct pfl_throttled, node);
 
         pfl_list_remove(&t->node);
         t->proceed(t);

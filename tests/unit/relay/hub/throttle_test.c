@@ -62,6 +62,24 @@ static void what_waits_again_waits_for_the_next_time(void **state)
     assert_string_equal(order, "00");
 }
 
+static void proceed_again(struct pfl_throttled *self)
+{
+    proceed(self);
+    pfl_throttle_add(&ann->peer, self);
+}
+
+static void also_what_waits_again_at_once(void **state)
+{
+    (void)state;
+    add(0);
+    work[0].proceed = proceed_again;
+    add(1);
+    pfl_throttle_run(&ann->peer);
+    assert_string_equal(order, "10");
+    pfl_throttle_run(&ann->peer);
+    assert_string_equal(order, "100");
+}
+
 static void what_has_left_does_not_go_on(void **state)
 {
     (void)state;
@@ -79,7 +97,7 @@ static void what_has_left_does_not_go_on(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0xb16d85499264c731);
+    pfl_assert_recorded(0x32f10c28b7598785);
 }
 
 int main(void)
@@ -89,6 +107,7 @@ int main(void)
             each_goes_on_once_and_the_first_is_the_last_of_the_next_turn, setup, world_teardown),
         cmocka_unit_test_setup_teardown(what_waits_again_waits_for_the_next_time, setup,
                                         world_teardown),
+        cmocka_unit_test_setup_teardown(also_what_waits_again_at_once, setup, world_teardown),
         cmocka_unit_test_setup_teardown(what_has_left_does_not_go_on, setup, world_teardown),
         cmocka_unit_test(all_of_this_is_as_recorded),
     };
