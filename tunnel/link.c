@@ -4,7 +4,9 @@
  *
  * Happy path: received bytes are fed to the h2; the h2's output is drained into a scratch buffer
  * that all links share and written, until the queue is above its mark; on_writable continues. Calls
- * on the h2 from elsewhere wake the link: it drains from a timer in the next turn of the loop.
+ * on the h2 from elsewhere wake the link: it drains from a timer in the next turn of the loop. Both
+ * end when the peer has had its part of a turn: of requests the rest is held, reading stops, and
+ * on_writable continues.
  * Failures: broken protocol, a broken stream, silence. The reason is kept, the stream is closed
  * after its queue (the GOAWAY) is sent, and on_closed is called when stream and timers are closed.
  * Ownership: owns the stream and the h2. Limits: the queue; ping after quiet_ms of silence.
@@ -13,15 +15,20 @@
 
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 #define SCRATCH_BYTES    (6u * PFL_H2_DRAIN_BYTES)
 #define CLOSE_TIMEOUT_MS 1000u
+/* Requests that are taken before the time is looked at: some 20 of the shortest. */
+#define FEED_BYTES     256u
+#define HELD_MAX_BYTES (256u * 1024)
 
 struct pfl_tunnel_link {
     struct pfl_tunnel_link_conf conf;
     struct pfl_h2 *h2;         /* owned */
     struct pfl_stream *stream; /* owned; NULL once closed */
+    struct pfl_buf held;       /* received, for one of the next turns; then nothing is read */
     uv_timer_t wake;
     uv_timer_t tick;
     unsigned timers; /* open */
@@ -40,6 +47,7 @@ static void finish_if_gone(struct pfl_tunnel_link *l)
     if (l->stream != NULL || l->timers != 0)
         return;
     l->conf.on_closed(l->conf.user, l->err, l->why);
+    pfl_buf_fini(&l->held);
     pfl_mem_free(l);
 }
 
@@ -80,14 +88,23 @@ static bool drain_some(struct pfl_tunnel_link *l)
     return iov.iov_len != 0;
 }
 
+/* The peer still gets the reason. */
+static void end(struct pfl_tunnel_link *l, int err, const char *why)
+{
+    if (!l->is_closing && pfl_stream_queued_bytes(l->stream) < PFL_TUNNEL_QUEUE_HIGH_BYTES)
+        (void)drain_some(l);
+    begin_close(l, err, why);
+}
+
 static void pump(struct pfl_tunnel_link *l)
 {
-    while (!l->is_closing && pfl_stream_queued_bytes(l->stream) < PFL_TUNNEL_QUEUE_HIGH_BYTES) {
+    while (!l->is_closing && pfl_stream_queued_bytes(l->stream) < PFL_TUNNEL_QUEUE_HIGH_BYTES &&
+           pfl_stream_may_go_on(l->stream)) {
         if (!drain_some(l))
             break;
     }
     if (l->is_close_wanted)
-        begin_close(l, 0, "");
+        end(l, 0, "");
     if (!l->is_closing && pfl_h2_is_over(l->h2))
         begin_close(l, PFL_ECLOSED, "the other side ended the connection");
 }
@@ -117,18 +134,56 @@ static const char *words_of(int err)
     }
 }
 
+/* Requests are taken piece by piece, as one may cost much; streams are not. */
+static int feed(struct pfl_tunnel_link *l, struct pfl_span *data)
+{
+    int rc = 0;
+
+    while (rc == 0 && data->len != 0) {
+        size_t len = l->conf.h2.is_answering && data->len > FEED_BYTES ? FEED_BYTES : data->len;
+
+        rc = pfl_h2_feed(l->h2, pfl_span_of(data->data, len));
+        *data = pfl_span_of(data->data + len, data->len - len);
+        if (data->len != 0 && !pfl_stream_may_go_on(l->stream))
+            break;
+    }
+    return rc;
+}
+
+static void take(struct pfl_tunnel_link *l, struct pfl_span data)
+{
+    int rc = feed(l, &data);
+
+    pump(l);
+    if (rc == 0 && data.len != 0 && !l->is_closing) {
+        pfl_stream_read_stop(l->stream);
+        rc = pfl_buf_append(&l->held, data.data, data.len);
+    }
+    if (rc != 0)
+        end(l, rc, words_of(rc));
+}
+
 static void on_data(void *user, struct pfl_span data)
 {
     struct pfl_tunnel_link *l = user;
-    int rc;
 
     if (l->is_closing)
         return;
     l->received_ms = uv_now(l->conf.loop);
-    rc = pfl_h2_feed(l->h2, data);
-    pump(l); /* also sends the peer the reason of feed's failure */
-    if (rc != 0)
-        begin_close(l, rc, words_of(rc));
+    take(l, data);
+}
+
+static void take_held(struct pfl_tunnel_link *l)
+{
+    struct pfl_buf held = l->held;
+
+    if (held.len == 0 || l->is_closing)
+        return;
+    pfl_buf_init(&l->held, HELD_MAX_BYTES);
+    take(l, pfl_buf_get(&held));
+    pfl_buf_fini(&held);
+    if (l->held.len == 0 && !l->is_closing)
+        pfl_stream_read_start(l->stream);
 }
 
 static void on_eof(void *user)
@@ -139,6 +194,7 @@ static void on_eof(void *user)
 static void on_writable(void *user)
 {
     pump(user);
+    take_held(user);
 }
 
 static void on_stream_closed(void *user, int err)
@@ -204,6 +260,7 @@ int pfl_tunnel_link_open(const struct pfl_tunnel_link_conf *conf, struct pfl_tun
         pfl_mem_free(l);
         return rc;
     }
+    pfl_buf_init(&l->held, HELD_MAX_BYTES);
     l->stream = conf->stream;
     l->received_ms = uv_now(conf->loop);
     pfl_stream_set_user(l->stream, &stream_ops, l);

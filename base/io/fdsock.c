@@ -61,7 +61,7 @@ struct fdsock {
     bool has_eof;
     bool is_shutdown_wanted;
     bool is_shutdown_done;
-    bool is_above_low;
+    bool is_above_low;  /* on_writable is due at the low mark */
     bool is_write_dead; /* a send failed; the socket closes once its input is drained */
 };
 
@@ -118,8 +118,8 @@ static int wanted_events(const struct fdsock *s)
     case STATE_OPEN:
         if (can_read)
             want |= UV_READABLE;
-        if (s->queue.bytes != 0 || (s->is_shutdown_wanted && !s->is_shutdown_done) ||
-            (can_read && s->is_write_dead))
+        if (s->queue.bytes != 0 || s->is_above_low ||
+            (s->is_shutdown_wanted && !s->is_shutdown_done) || (can_read && s->is_write_dead))
             want |= UV_WRITABLE;
         return want;
     case STATE_FLUSHING:
@@ -580,6 +580,12 @@ static void sock_read_start(struct pfl_stream *stream)
 {
     self_of(stream)->is_reading = true;
     update_poll(self_of(stream));
+}
+
+void pfl_fdsock_call_writable(struct pfl_stream *self)
+{
+    self_of(self)->is_above_low = true;
+    update_poll(self_of(self));
 }
 
 static void sock_shutdown(struct pfl_stream *stream)

@@ -27,6 +27,9 @@ PFL_MUST_USE int pfl_fdsock_open(const struct pfl_stream_conf *conf, int fd,
 /* Non-blocking, close-on-exec, TCP's options. PFL_EIO. */
 PFL_MUST_USE int pfl_fdsock_prepare(int fd, bool *ret_is_unix);
 
+/* Calls its on_writable in the next turn of the loop in which the kernel takes bytes. */
+void pfl_fdsock_call_writable(struct pfl_stream *self);
+
 /* SO_PEERCRED of an AF_UNIX descriptor. PFL_EIO on any other. */
 PFL_MUST_USE int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred);
 

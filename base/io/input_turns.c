@@ -79,6 +79,15 @@ bool pfl_input_turn_begin(struct pfl_input_turn *self)
     return self->turns->is_closing || pfl_fair_turn_may(&self->turns->fair, self->who, &self->conn);
 }
 
+bool pfl_input_turn_go_on(struct pfl_input_turn *self)
+{
+    struct pfl_input_turns *turns = self->turns;
+
+    if (turns == NULL || turns->is_closing || self->conn.served != turns->fair.turn + 1)
+        return pfl_input_turn_begin(self);
+    return pfl_fair_turn_has_time(&turns->fair, self->who);
+}
+
 void pfl_input_turn_end(struct pfl_input_turn *self)
 {
     uint64_t now_ns;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all connections of one peer (fair_turn.h) may take of a turn of the loop for their input:
- * PFL_INPUT_TURN_NS, plus the piece that exceeds it, which counts in the next turns. For all ports
- * of a process: what a connection is for makes no difference.
+ * What all connections of one peer (fair_turn.h) may take of a turn of the loop for their input,
+ * and for what is sent to them: PFL_INPUT_TURN_NS, plus the piece that exceeds it, which counts in
+ * the next turns. For all ports of a process: what a connection is for makes no difference.
  */
 #ifndef PFL_BASE_IO_INPUT_TURNS_H
 #define PFL_BASE_IO_INPUT_TURNS_H
@@ -35,6 +35,8 @@ void pfl_input_turns_close(struct pfl_input_turns *self);
 void pfl_input_turn_join(struct pfl_input_turn *self, struct pfl_input_turns *turns, uint64_t who);
 /* May its input be read in this turn of the loop? */
 bool pfl_input_turn_begin(struct pfl_input_turn *self);
+/* The same, also if it was let before in this turn: then until the part is used up. */
+bool pfl_input_turn_go_on(struct pfl_input_turn *self);
 /* All that was done since it was asked, or since the call before, was for its input. */
 void pfl_input_turn_end(struct pfl_input_turn *self);
 /* Idempotent. */

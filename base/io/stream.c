@@ -35,6 +35,11 @@ size_t pfl_stream_queued_bytes(const struct pfl_stream *self)
     return self->vtable->queued_bytes(self);
 }
 
+bool pfl_stream_may_go_on(struct pfl_stream *self)
+{
+    return self->vtable->may_go_on == NULL || self->vtable->may_go_on(self);
+}
+
 void pfl_stream_read_stop(struct pfl_stream *self)
 {
     self->vtable->read_stop(self);

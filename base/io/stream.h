@@ -32,7 +32,7 @@ struct pfl_stream_ops {
     /* The peer ended its direction; ours still works until pfl_stream_shutdown. Once. */
     void (*on_eof)(void *user);
     /* The queue fell to queue_low_bytes or below after having been above it (sent, or dropped
-     * because the peer no longer reads). May be NULL. */
+     * because the peer no longer reads), or pfl_stream_may_go_on was false. May be NULL. */
     void (*on_writable)(void *user);
     /* TLS: the handshake is done and the peer verified; never for plain. May be NULL. */
     void (*on_ready)(void *user);
@@ -60,6 +60,9 @@ PFL_MUST_USE int pfl_stream_writev(struct pfl_stream *self, const struct iovec *
                                    int fd);
 /* Bytes queued and not yet taken by the kernel (for TLS: ciphertext). */
 size_t pfl_stream_queued_bytes(const struct pfl_stream *self);
+/* May the owner do more for this peer in this turn of the loop: send, or work on what came? False:
+ * the peer has had its part (base/io/input_turns.h); on_writable comes in one of the next turns. */
+bool pfl_stream_may_go_on(struct pfl_stream *self);
 /* Reading is initially on. While it is stopped the kernel holds the peer back. */
 void pfl_stream_read_stop(struct pfl_stream *self);
 void pfl_stream_read_start(struct pfl_stream *self);

@@ -18,6 +18,7 @@ struct pfl_stream_vtable {
     void (*close_after_flush)(struct pfl_stream *self, uint64_t timeout_ms);
     int (*get_errno)(const struct pfl_stream *self);
     const char *(*get_error)(const struct pfl_stream *self); /* NULL: it has no texts */
+    bool (*may_go_on)(struct pfl_stream *self);              /* NULL: always */
 };
 
 struct pfl_stream {

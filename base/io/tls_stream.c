@@ -6,8 +6,8 @@
  * from there to on_data; writes are encrypted record by record into another shared buffer and sent.
  * A stream keeps the engine's partial record and the socket's bounded queue. `held` keeps at most
  * one read's worth of bytes: those that arrive while reading is stopped during on_ready (a timer
- * continues), or while a server's handshake waits for its turn (handshake_queue.h); then its input
- * has turns (input_turns.h). Failures: the
+ * continues), or while a server's handshake waits for its turn (handshake_queue.h); then its input,
+ * and what is sent to it, have turns (input_turns.h). Failures: the
  * engine's alert is sent, then the socket closes; on_closed reports the error when socket and timer
  * are both closed.
  */
@@ -53,6 +53,8 @@ struct tls_stream {
     struct pfl_handshake_turn turn;
     struct pfl_input_turns *turns; /* borrowed until it is ready; NULL: a client, or none */
     struct pfl_input_turn input;   /* from then on */
+    struct pfl_input_turn output;  /* the same part: whatever is left of it for sending */
+    struct pfl_input_turn *now;    /* the one whose work is being done; NULL: neither's */
     size_t queue_max_bytes;
     struct pfl_handshake_deadline deadline;
     int close_err;
@@ -91,6 +93,7 @@ static void finish_if_gone(struct tls_stream *t)
         return;
     t->base.ops->on_closed(t->base.user, t->close_err);
     pfl_input_turn_leave(&t->input);
+    pfl_input_turn_leave(&t->output);
     pfl_tls_engine_free(t->engine);
     pfl_buf_fini(&t->held);
     pfl_mem_free(t);
@@ -200,8 +203,10 @@ static void send_close_notify(struct tls_stream *t)
 static void take_turns(struct tls_stream *t)
 {
     const char *uri = pfl_tls_engine_get_identity(t->engine)->uri;
+    uint64_t who = pfl_shares_hash(uri, strlen(uri));
 
-    pfl_input_turn_join(&t->input, t->turns, pfl_shares_hash(uri, strlen(uri)));
+    pfl_input_turn_join(&t->input, t->turns, who);
+    pfl_input_turn_join(&t->output, t->turns, who);
 }
 
 static void handle_ready(struct tls_stream *t)
@@ -317,6 +322,12 @@ static void on_evicted(void *user)
         pfl_stream_close(t->sock);
 }
 
+static void end_work(struct tls_stream *t)
+{
+    pfl_input_turn_end(t->now);
+    t->now = NULL;
+}
+
 /* After read_start. */
 static void on_kick(uv_timer_t *timer)
 {
@@ -325,8 +336,9 @@ static void on_kick(uv_timer_t *timer)
     t->is_kick_due = false;
     watch_validity(timer);
     (void)pfl_input_turn_begin(&t->input); /* it was received already */
+    t->now = &t->input;
     proceed(t);
-    pfl_input_turn_end(&t->input);
+    end_work(t);
 }
 
 static void on_handshake_timeout(uv_timer_t *timer)
@@ -360,8 +372,9 @@ static void on_sock_data(void *user, struct pfl_span data)
 
     if (t->is_closing)
         return;
+    t->now = &t->input;
     process(t, data);
-    pfl_input_turn_end(&t->input); /* also of what brought the owner nothing */
+    end_work(t); /* also of what brought the owner nothing */
 }
 
 static void on_sock_eof(void *user)
@@ -382,7 +395,13 @@ static void on_sock_writable(void *user)
 
     if (t->is_closing || !pfl_tls_engine_is_ready(t->engine) || t->base.ops->on_writable == NULL)
         return;
+    if (!pfl_input_turn_go_on(&t->output)) {
+        pfl_fdsock_call_writable(t->sock);
+        return;
+    }
+    t->now = &t->output;
     t->base.ops->on_writable(t->base.user);
+    end_work(t);
 }
 
 static void on_sock_closed(void *user, int err)
@@ -407,9 +426,8 @@ static const struct pfl_stream_ops sock_ops = {
 
 /* ---- the table ---- */
 
-static int tls_writev(struct pfl_stream *stream, const struct iovec *iov, int iov_len, int fd)
+static int write_records(struct tls_stream *t, const struct iovec *iov, int iov_len, int fd)
 {
-    struct tls_stream *t = self_of(stream);
     struct pfl_writer out = pfl_writer_of(out_buffer, sizeof(out_buffer));
     size_t queued;
     size_t max = pfl_tls_engine_get_record_bytes(t->engine);
@@ -436,6 +454,33 @@ static int tls_writev(struct pfl_stream *stream, const struct iovec *iov, int io
     }
     send_out(t, &out);
     return t->is_closing ? t->close_err : 0;
+}
+
+static int tls_writev(struct pfl_stream *stream, const struct iovec *iov, int iov_len, int fd)
+{
+    struct tls_stream *t = self_of(stream);
+    int rc;
+
+    if (t->now == NULL)
+        t->output.since_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
+    rc = write_records(t, iov, iov_len, fd);
+    if (t->now == NULL)
+        pfl_input_turn_end(&t->output);
+    return rc;
+}
+
+static bool tls_may_go_on(struct pfl_stream *stream)
+{
+    struct tls_stream *t = self_of(stream);
+
+    if (t->is_closing)
+        return true;
+    if (t->now != NULL)
+        pfl_input_turn_end(t->now);
+    if (pfl_input_turn_go_on(t->now != NULL ? t->now : &t->output))
+        return true;
+    pfl_fdsock_call_writable(t->sock);
+    return false;
 }
 
 static size_t tls_queued_bytes(const struct pfl_stream *stream)
@@ -527,6 +572,7 @@ static const struct pfl_stream_vtable vtable = {
     .close_after_flush = tls_close_after_flush,
     .get_errno = tls_get_errno,
     .get_error = pfl_tls_stream_get_error,
+    .may_go_on = tls_may_go_on,
 };
 
 const struct pfl_tls_identity *pfl_tls_stream_get_identity(const struct pfl_stream *self)

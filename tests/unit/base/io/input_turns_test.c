@@ -134,6 +134,22 @@ static void when_they_are_closed_nobody_waits(void **state)
     assert_int_equal(pfl_input_turns_open(&loop, &turns), 0);
 }
 
+/* What reads and what writes are two, and take turns. */
+static void who_goes_on_does_so_until_the_part_is_used_up(void **state)
+{
+    (void)state;
+    assert_true(pfl_input_turn_go_on(&hogs[0]));
+    assert_true(pfl_input_turn_go_on(&hogs[0]));
+    assert_false(pfl_input_turn_begin(&hogs[0]));
+    work(PFL_INPUT_TURN_NS);
+    pfl_input_turn_end(&hogs[0]);
+    assert_false(pfl_input_turn_go_on(&hogs[0]));
+    assert_false(pfl_input_turn_go_on(&hogs[1]));
+    for (int i = 0; i < 1000 && !pfl_input_turn_go_on(&hogs[1]); i++)
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+    assert_true(pfl_input_turn_go_on(&hogs[1])); /* it came first */
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -142,6 +158,7 @@ int main(void)
         T(a_part_is_for_all_connections_of_one_peer),
         T(what_exceeds_it_counts_in_the_next_turns),
         T(each_piece_counts),
+        T(who_goes_on_does_so_until_the_part_is_used_up),
         T(without_turns_everybody_reads),
         T(when_they_are_closed_nobody_waits),
     };

@@ -120,12 +120,11 @@ static struct pfl_tls_conf *make_joining_conf(void)
     return conf;
 }
 
-/* Input of a server's connection waits while another one of this peer owes turns. */
-static void assert_waits_for_turns_of(const char *uri, struct pfl_tls_conf *conf)
+/* The server's connection has turns; its peer shows no certificate, or that of eve. */
+static struct pfl_handshake_queue *open_pair_with_turns(struct pfl_tls_conf *conf)
 {
     struct pfl_stream_conf stream = endpoint_conf(&server, sizeof(pattern) + 65536, 1000);
     struct pfl_tls_handshake handshake = {.conf = conf, .timeout_ms = LONG_MS};
-    struct pfl_input_turn hog = {.who = 0};
     int fds[2];
 
     assert_int_equal(pfl_handshake_queue_open(&loop, 10, 0, &handshake.queue), 0);
@@ -137,18 +136,33 @@ static void assert_waits_for_turns_of(const char *uri, struct pfl_tls_conf *conf
     open_tls(&client, fds[0], "operator-eve", LONG_MS);
     endpoint_run_until(&loop, &client.readies, 1);
     endpoint_run_until(&loop, &server.readies, 1);
-    pfl_input_turn_join(&hog, pfl_handshake_queue_get_turns(handshake.queue),
+    return handshake.queue;
+}
+
+/* Another connection of this peer took a hundred parts of a turn. */
+static void owe_turns(struct pfl_handshake_queue *queue, const char *uri)
+{
+    struct pfl_input_turn hog = {.who = 0};
+
+    pfl_input_turn_join(&hog, pfl_handshake_queue_get_turns(queue),
                         pfl_shares_hash(uri, strlen(uri)));
     hog.since_ns -= 100 * (uint64_t)PFL_INPUT_TURN_NS; /* it took so long */
     pfl_input_turn_end(&hog);
     pfl_input_turn_leave(&hog);
+}
+
+static void assert_waits_for_turns_of(const char *uri, struct pfl_tls_conf *conf)
+{
+    struct pfl_handshake_queue *queue = open_pair_with_turns(conf);
+
+    owe_turns(queue, uri);
     assert_int_equal(endpoint_write(&client, pattern, 1000, -1), 0);
     for (int i = 0; i < 50; i++) {
         (void)uv_run(&loop, UV_RUN_NOWAIT);
         assert_int_equal(server.received_bytes, 0);
     }
     endpoint_run_until_bytes(&server, 1000);
-    pfl_handshake_queue_close(handshake.queue);
+    pfl_handshake_queue_close(queue);
     endpoint_close(&client);
     endpoint_close(&server);
 }
@@ -164,6 +178,42 @@ static void those_without_a_certificate_share_a_part(void **state)
 {
     (void)state;
     assert_waits_for_turns_of("", make_joining_conf());
+}
+
+static void who_had_his_part_is_told_when_he_may_go_on(void **state)
+{
+    struct pfl_handshake_queue *queue =
+        open_pair_with_turns(pki_conf("host-a", "ca.pem", NULL, true));
+
+    (void)state;
+    assert_true(pfl_stream_may_go_on(server.stream));
+    owe_turns(queue, "perfleet://lab/operator/eve");
+    assert_false(pfl_stream_may_go_on(server.stream));
+    for (int i = 0; i < 50; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        assert_int_equal(server.writables, 0);
+    }
+    endpoint_run_until(&loop, &server.writables, 1);
+    assert_int_equal(server.writables, 1);
+    pfl_handshake_queue_close(queue);
+}
+
+static void what_is_sent_is_of_the_part(void **state)
+{
+    struct pfl_handshake_queue *queue =
+        open_pair_with_turns(pki_conf("host-a", "ca.pem", NULL, true));
+    unsigned written = 0;
+
+    (void)state;
+    /* Where the machine is fast, in several turns; the client reads. */
+    client.drops_data = true;
+    for (; written < 100000 && pfl_stream_may_go_on(server.stream); written++) {
+        if (endpoint_write(&server, pattern, 100000, -1) != 0)
+            (void)uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    assert_in_range(written, 1, 99999);
+    endpoint_run_until(&loop, &server.writables, 1);
+    pfl_handshake_queue_close(queue);
 }
 
 static void bytes_arrive_both_ways(void **state)
@@ -462,6 +512,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(connections_of_a_certificate_share_a_part),
+        T(who_had_his_part_is_told_when_he_may_go_on),
+        T(what_is_sent_is_of_the_part),
         T(those_without_a_certificate_share_a_part),
         T(bytes_arrive_both_ways),
         T(many_small_pieces_are_joined),
