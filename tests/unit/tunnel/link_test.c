@@ -26,7 +26,7 @@ static bool is_over;
 static struct {
     struct pfl_stream base;
     size_t written;
-    unsigned answers; /* how often it may go on */
+    unsigned answers; /* what is left of its part, in questions */
     unsigned asked;
     unsigned stops;
     unsigned starts;
