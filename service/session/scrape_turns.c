@@ -189,9 +189,8 @@ static void want_turn(struct pfl_service *service)
 
 void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *session)
 {
-    session->scrape = (struct pfl_scrape_pass){.at = service->permitted.next,
-                                               .last = service->permitted_seen,
-                                               .begin_ms = pfl_service_now_ms(service)};
+    session->scrape =
+        (struct pfl_scrape_pass){.at = service->permitted.next, .last = service->permitted_seen};
     pfl_flush_book_join(&service->flushes, session->id);
     if (run_session(service, session))
         session->ops->on_scraped(service, session);
