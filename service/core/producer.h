@@ -50,15 +50,15 @@ struct pfl_producer {
     uint32_t uid;    /* of a network peer: its claim */
     uint64_t who;    /* the user whose share it uses: base/shares.h */
     int64_t pid;
-    uint32_t machine_id; /* 0: this host */
-    char *machine_name;  /* owned; NULL: this host's */
-    char *name;          /* owned */
-    char *sdk_version;   /* owned */
+    uint64_t sealing_since_ms; /* its memory */
+    uint32_t machine_id;       /* 0: this host */
+    char *machine_name;        /* owned; NULL: this host's */
+    char *name;                /* owned */
+    char *sdk_version;         /* owned */
     uint32_t page_hint_bytes;
     uint32_t smb_hint_bytes;
     bool wants_scraping;
     bool is_unreadable; /* its memory, which was noted */
-    uint64_t sealing_since_ms;
     bool is_emulated;
     bool is_setup;   /* setup_tracing was sent */
     bool is_counted; /* what was taken for its connection is released with it */
