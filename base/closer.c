@@ -104,9 +104,15 @@ static struct user *find_user(uint32_t uid, enum kind kind)
     return found != NULL ? found : &closer.users[USERS_MAX - 1 - kind];
 }
 
+/* Who has many accounts could keep all that seal waiting. */
+static uint32_t threads_of_user(enum kind kind)
+{
+    return kind == SEALS ? 1 : PFL_CLOSER_USER_THREADS;
+}
+
 static bool may_close(const struct user *u, enum kind kind)
 {
-    return u->kind == kind && u->queued != 0 && u->closing < PFL_CLOSER_USER_THREADS;
+    return u->kind == kind && u->queued != 0 && u->closing < threads_of_user(kind);
 }
 
 /* The next user in turn for whom a thread may work; NULL: nothing to do. */
@@ -230,7 +236,7 @@ static unsigned count_wanted_threads(enum kind kind)
     for (uint32_t i = 0; i < USERS_MAX; i++) {
         uint32_t pending = closer.users[i].kind == kind ? pending_of(&closer.users[i]) : 0;
 
-        wanted += pending < PFL_CLOSER_USER_THREADS ? pending : PFL_CLOSER_USER_THREADS;
+        wanted += pending < threads_of_user(kind) ? pending : threads_of_user(kind);
     }
     return wanted < PFL_CLOSER_THREADS ? wanted : PFL_CLOSER_THREADS;
 }

@@ -372,7 +372,7 @@ static void on_foreign_memory(struct pfl_service *self, struct pfl_producer *pro
     pfl_log_warn(
         "producer-memory-foreign",
         "producer=%s uid=%u reason=\"the memory that the service made got a seal against seals\" "
-        "effect=\"this user's producers have no shared memory for a day\"",
+        "effect=\"this user's producers have no shared memory for 30 days\"",
         pfl_log_quote_str(producer->name), producer->uid);
 }
 

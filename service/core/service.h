@@ -81,7 +81,7 @@ struct pfl_service_conf {
 /* pfl_service_check_memory */
 #define PFL_SERVICE_FAULT_MS 10000u
 /* pfl_service_shares_memory */
-#define PFL_SERVICE_UNSHARED_MS 86400000u
+#define PFL_SERVICE_UNSHARED_MS 2592000000u /* 30 days */
 /* One of so many of memory_max is the most that is shared with producers. */
 #define PFL_SERVICE_SMB_PART 4u
 
