@@ -59,6 +59,7 @@ struct pfl_producer {
     uint32_t smb_hint_bytes;
     bool wants_scraping;
     bool is_unreadable; /* its memory, which was noted */
+    bool is_seal_late;  /* which was noted */
     bool is_emulated;
     bool is_setup;   /* setup_tracing was sent */
     bool is_counted; /* what was taken for its connection is released with it */

@@ -15,6 +15,7 @@
 #include "service/buffer/retired_rings.h"
 
 #define SEAL_LOOK_MAX_MS 250u
+#define SEAL_LATE_MS     1000u
 
 static void ignore(void *port)
 {
@@ -376,9 +377,22 @@ static void on_foreign_memory(struct pfl_service *self, struct pfl_producer *pro
         pfl_log_quote_str(producer->name), producer->uid);
 }
 
+static void note_late_seal(struct pfl_producer *producer, uint64_t waited_ms)
+{
+    if (producer->is_seal_late || waited_ms < SEAL_LATE_MS)
+        return;
+    producer->is_seal_late = true;
+    pfl_log_warn(
+        "producer-memory-unsealed",
+        "producer=%s uid=%u waited_ms=%llu reason=\"a hole is being made in the memory that "
+        "the service made, or there is no thread\" effect=\"the producer waits\"",
+        pfl_log_quote_str(producer->name), producer->uid, (unsigned long long)waited_ms);
+}
+
 uint64_t pfl_service_get_seal_wait_ms(struct pfl_service *self, struct pfl_producer *producer)
 {
     uint64_t now_ms;
+    uint64_t waited_ms;
 
     if (producer->smb.state == PFL_SMB_OURS)
         return 0;
@@ -394,8 +408,11 @@ uint64_t pfl_service_get_seal_wait_ms(struct pfl_service *self, struct pfl_produ
     case PFL_SMB_SHARED:
     case PFL_SMB_SEALING:
     default:
-        now_ms = (now_ms - producer->sealing_since_ms) / 4;
-        return now_ms < 1 ? 1 : now_ms < SEAL_LOOK_MAX_MS ? now_ms : SEAL_LOOK_MAX_MS;
+        waited_ms = now_ms - producer->sealing_since_ms;
+        note_late_seal(producer, waited_ms);
+        return waited_ms < 4                      ? 1
+               : waited_ms / 4 < SEAL_LOOK_MAX_MS ? waited_ms / 4
+                                                  : SEAL_LOOK_MAX_MS;
     }
 }
 

@@ -630,6 +630,7 @@ static void memory_that_is_not_sealed_holds_a_flush_up_a_little(void **state)
     (void)state;
     (void)add_producer(1, MEMBER + 1, &clients[0], 5);
     slow->smb.state = PFL_SMB_SEALING; /* and nobody does it */
+    slow->sealing_since_ms = pfl_service_now_ms(&service);
     flush(&clients[0]);
     for (unsigned turn = 0; turn < 3; turn++)
         pfl_scrape_turns_run(&service);
@@ -638,6 +639,11 @@ static void memory_that_is_not_sealed_holds_a_flush_up_a_little(void **state)
     (void)run_turns();
     assert_int_equal(count_chunks(&clients[0]), 5);
 
+    assert_int_equal(pfl_service_get_seal_wait_ms(&service, slow), 100 / 4);
+    assert_false(slow->is_seal_late);
+    now_ns += 10000 * UINT64_C(1000000);
+    assert_int_equal(pfl_service_get_seal_wait_ms(&service, slow), 250);
+    assert_true(slow->is_seal_late); /* and said */
     slow->smb.state = PFL_SMB_SHARED;
     flush(&clients[0]);
     while (service.is_scraping)
