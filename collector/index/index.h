@@ -166,16 +166,16 @@ PFL_MUST_USE int pfl_index_get(struct pfl_index *self, const char *id, pfl_index
 /*
  * Live segments, newest first unless the query says otherwise, in the order of their begin.
  * `is_visible` (NULL: all) is the policy's word on a row. `ret_cursor` (PFL_INDEX_CURSOR_BYTES)
- * continues: its length is 0 at the end. A find looks at PFL_INDEX_SCAN_MAX rows at most, so it may
- * yield fewer rows than the limit and still have a cursor; the query's look_at makes that fewer
- * rows. PFL_ECLOSED: `on_row` ended it; the
- * cursor continues after that row. PFL_EINVAL: the cursor is of another query.
+ * continues: its length is 0 at the end. A find looks at PFL_INDEX_SCAN_MAX rows at most, and does
+ * PFL_INDEX_SCAN_UNITS of work, so it may yield fewer rows than the limit, or none, and still have
+ * a cursor; the query's look_at makes that fewer rows. PFL_ECLOSED: `on_row` ended it; the cursor
+ * continues after that row. PFL_EINVAL: the cursor is of another query.
  */
 struct pfl_index_cursor {
     uint8_t bytes[PFL_INDEX_CURSOR_BYTES];
     size_t len;
     uint64_t looked_at;         /* rows, of this find */
-    uint64_t looked_to_unix_ns; /* the begin of the last of them */
+    uint64_t looked_to_unix_ns; /* all up to this begin were looked at, or passed */
 };
 /* Adds to `work` what it cost, in units of PFL_INDEX_SCAN_UNITS. */
 typedef bool (*pfl_index_is_visible)(void *user, const struct pfl_index_row *row, uint64_t *work);

@@ -5,6 +5,15 @@
  * so a search holds one page at a time, and ends with a cursor after PFL_INDEX_SCAN_MAX rows, or
  * PFL_INDEX_SCAN_UNITS of work, some 0.1 s.
  *
+ *           15 min before, or long       the window
+ *     ------|------------------------|=====================|---> begin of a segment
+ *             part BEFORE, in strips   part IN, each row overlaps
+ *
+ * Of segments that begin before the window the database passes those that do not overlap it. Which
+ * ones begin there is the host's word. So it looks at a strip of STRIP_ROWS (of short ones, and of
+ * long ones) at a time, which is work, too, and the cursor continues behind a strip as behind a
+ * row.
+ *
  *     cursor: 1 byte direction, 8 bytes begin, the id
  *
  * Failures: the database's; a cursor that is malformed. Owns nothing. Limits: those of index.h.
@@ -16,9 +25,27 @@
 #include "perfleet/segment.fields.h"
 #include "proto/gate/role.h"
 
-#define PAGE       500u
-#define ROW_UNITS  32u /* of work: to read a row, besides its UNIT_BYTES */
-#define UNIT_BYTES 64u
+#define PAGE        500u
+#define ROW_UNITS   32u /* of work: to read a row, besides its UNIT_BYTES */
+#define UNIT_BYTES  64u
+#define STRIP_ROWS  4096u
+#define STRIP_UNITS 65536u /* of work: to pass them twice, of short and of long segments */
+#define LONG_NS     (UINT64_C(900) * 1000000000)
+#define LAST_ID     'z' /* behind each id, which begins with a digit */
+
+/* In the order of the index. No segment has the id "": such a place is before those of its begin.
+ */
+struct place {
+    uint64_t begin_ns;
+    char id[PFL_INDEX_ID_BYTES];
+};
+
+/* What a statement looks at. */
+struct range {
+    struct place from_short;
+    struct place from_long;
+    struct place to;
+};
 
 struct search {
     const struct pfl_index_find *find;
@@ -32,10 +59,13 @@ struct search {
     uint64_t in_page;
     uint64_t work;
     bool is_oldest_first;
+    bool is_host;
     bool is_stopped;
-    /* The last row that was looked at. */
-    uint64_t begin_ns;
-    char id[PFL_INDEX_ID_BYTES];
+    bool is_cut;    /* the page may have more rows than were looked at */
+    bool is_before; /* in the part before the window */
+    bool has_strip;
+    struct place strip; /* its last row */
+    struct place at;    /* the last row that was looked at */
 };
 
 static struct pfl_span span_of(const char *text)
@@ -173,14 +203,15 @@ static bool on_found(void *user, const struct pfl_sql_row *sql_row)
     pfl_index_row_read(sql_row, &texts, &row);
     search->in_page++;
     search->scanned++;
-    search->begin_ns = row.begin_unix_ns;
-    memcpy(search->id, texts.id, sizeof(search->id));
-    if (!row_fits(search, &row) || !is_visible(search, &row))
-        return !is_tired(search);
-    search->work += row.segment.len / UNIT_BYTES; /* who gets it reads it, too */
-    search->found++;
-    search->is_stopped = !search->find->on_row(search->find->user, &row);
-    return is_looking(search);
+    search->at.begin_ns = row.begin_unix_ns;
+    memcpy(search->at.id, texts.id, sizeof(search->at.id));
+    if (row_fits(search, &row) && is_visible(search, &row)) {
+        search->work += row.segment.len / UNIT_BYTES; /* who gets it reads it, too */
+        search->found++;
+        search->is_stopped = !search->find->on_row(search->find->user, &row);
+    }
+    search->is_cut = !is_looking(search);
+    return !search->is_cut;
 }
 
 /* The cursor of a query that is continued, or the place before the first row. */
@@ -191,19 +222,19 @@ static int take_cursor(struct pfl_index *self, struct search *search)
     struct pfl_span id;
 
     if (after->len == 0) {
-        search->begin_ns = search->is_oldest_first ? 0 : INT64_MAX;
-        search->id[0] = search->is_oldest_first ? '\0' : '~';
+        search->at.begin_ns = search->is_oldest_first ? 0 : INT64_MAX;
+        search->at.id[0] = search->is_oldest_first ? '\0' : LAST_ID;
         return 0;
     }
     if (pfl_reader_u8(&reader) != search->is_oldest_first + 1)
         return pfl_index_fail(self, PFL_EINVAL, "the cursor is of another query");
-    search->begin_ns = pfl_reader_u64(&reader);
+    search->at.begin_ns = pfl_reader_u64(&reader);
     id = pfl_reader_bytes(&reader, reader.left);
-    if (reader.failed || id.len == 0 || id.len >= sizeof(search->id) ||
-        memchr(id.data, 0, id.len) != NULL || search->begin_ns > INT64_MAX)
+    if (reader.failed || id.len == 0 || id.len >= sizeof(search->at.id) ||
+        memchr(id.data, 0, id.len) != NULL || search->at.begin_ns > INT64_MAX)
         return pfl_index_fail(self, PFL_EINVAL, "the cursor is malformed");
-    memcpy(search->id, id.data, id.len);
-    return pfl_index_check_name(self, "the cursor", search->id);
+    memcpy(search->at.id, id.data, id.len);
+    return pfl_index_check_name(self, "the cursor", search->at.id);
 }
 
 static void give_cursor(const struct search *search, struct pfl_index_cursor *ret_cursor)
@@ -211,32 +242,164 @@ static void give_cursor(const struct search *search, struct pfl_index_cursor *re
     struct pfl_writer w = pfl_writer_of(ret_cursor->bytes, sizeof(ret_cursor->bytes));
 
     pfl_writer_u8(&w, search->is_oldest_first + 1);
-    pfl_writer_u64(&w, search->begin_ns);
-    pfl_writer_bytes(&w, search->id, strlen(search->id));
+    pfl_writer_u64(&w, search->at.begin_ns);
+    pfl_writer_bytes(&w, search->at.id, strlen(search->at.id));
     ret_cursor->len = sizeof(ret_cursor->bytes) - w.left;
-    ret_cursor->looked_to_unix_ns = search->begin_ns;
+    ret_cursor->looked_to_unix_ns = search->at.begin_ns;
+}
+
+/* -- what is looked at next -- */
+
+/* A row is compared with ends of parts, whose ids are "" and LAST_ID, and not with another row: of
+ * their ids the engine alone knows which is first. */
+static bool is_ahead(const struct place *a, const struct place *b)
+{
+    return a->begin_ns != b->begin_ns ? a->begin_ns > b->begin_ns : strcmp(a->id, b->id) > 0;
+}
+
+static void make_at_least(struct place *place, const struct place *least)
+{
+    if (is_ahead(least, place))
+        *place = *least;
+}
+
+static void make_at_most(struct place *place, const struct place *most)
+{
+    if (is_ahead(place, most))
+        *place = *most;
+}
+
+/* The window without its begin. Segments that begin at it may have no length. */
+static struct place inside_of(const Perfleet__TraceQuery *q)
+{
+    return (struct place){q->begin_unix_ns < INT64_MAX ? q->begin_unix_ns + 1 : INT64_MAX, ""};
+}
+
+static void get_part(const struct search *s, struct range *ret_range)
+{
+    const Perfleet__TraceQuery *q = s->query;
+    const struct place inside = inside_of(q);
+    struct place end = {INT64_MAX, {LAST_ID}};
+
+    if (q->end_unix_ns != 0 && q->end_unix_ns <= INT64_MAX)
+        end = (struct place){q->end_unix_ns, ""};
+    *ret_range = (struct range){inside, inside, end};
+    if (!s->is_before)
+        return;
+    ret_range->from_short.begin_ns = q->begin_unix_ns > LONG_NS ? q->begin_unix_ns - LONG_NS : 0;
+    ret_range->from_long.begin_ns = 0;
+    make_at_most(&ret_range->to, &inside);
+}
+
+/* What is left of the part, or of the strip. */
+static struct range range_of(const struct search *s)
+{
+    const struct place *strip = s->has_strip ? &s->strip : NULL;
+    const struct place *first = s->is_oldest_first ? &s->at : strip;
+    const struct place *last = s->is_oldest_first ? strip : &s->at;
+    struct range range;
+
+    get_part(s, &range);
+    if (first != NULL) {
+        make_at_least(&range.from_short, first);
+        make_at_least(&range.from_long, first);
+    }
+    if (last != NULL)
+        make_at_most(&range.to, last);
+    return range;
+}
+
+#define RANGE_PARAMS(range)                                                                        \
+    pfl_sql_int((range).from_short.begin_ns), pfl_sql_text((range).from_short.id),                 \
+        pfl_sql_int((range).from_long.begin_ns), pfl_sql_text((range).from_long.id),               \
+        pfl_sql_int((range).to.begin_ns), pfl_sql_text((range).to.id)
+
+static const char *host_of(const struct search *s)
+{
+    return s->is_host ? s->query->host[0] : "";
+}
+
+static bool on_strip(void *user, const struct pfl_sql_row *row)
+{
+    struct search *search = user;
+    struct pfl_span id = pfl_sql_row_bytes(row, 1);
+
+    if (id.len == 0 || id.len >= sizeof(search->strip.id))
+        return false;
+    search->strip = (struct place){.begin_ns = pfl_sql_row_int(row, 0)};
+    memcpy(search->strip.id, id.data, id.len);
+    search->has_strip = true;
+    return false;
+}
+
+/* Where fewer rows are left there is no strip, but all of them. */
+static int find_strip(struct pfl_index *self, struct search *search)
+{
+    static const enum pfl_statement statements[2][2] = {
+        {PFL_SQL_FLEET_STRIP_DOWN, PFL_SQL_FLEET_STRIP_UP},
+        {PFL_SQL_HOST_STRIP_DOWN, PFL_SQL_HOST_STRIP_UP}};
+    const struct range range = range_of(search);
+    const struct pfl_sql_value params[] = {RANGE_PARAMS(range), pfl_sql_int(STRIP_ROWS - 1),
+                                           pfl_sql_text(host_of(search))};
+    struct pfl_sql_call call = {statements[search->is_host][search->is_oldest_first],
+                                params,
+                                search->is_host ? 8 : 7,
+                                on_strip,
+                                search,
+                                0};
+
+    search->work += STRIP_UNITS;
+    return pfl_index_run(self, &call);
 }
 
 static int find_page(struct pfl_index *self, struct search *search)
 {
     static const enum pfl_statement statements[2][2] = {
         {PFL_SQL_FLEET_NEWEST, PFL_SQL_FLEET_OLDEST}, {PFL_SQL_HOST_NEWEST, PFL_SQL_HOST_OLDEST}};
-    const Perfleet__TraceQuery *q = search->query;
-    bool is_host = q->n_host == 1 && strchr(q->host[0], '*') == NULL;
-    uint64_t last = q->end_unix_ns != 0 ? q->end_unix_ns - 1 : INT64_MAX;
-    char id[PFL_INDEX_ID_BYTES];
-    const struct pfl_sql_value params[] = {
-        pfl_sql_int(q->begin_unix_ns),
-        pfl_sql_int(!search->is_oldest_first && search->begin_ns < last ? search->begin_ns : last),
-        pfl_sql_int(search->begin_ns),
-        pfl_sql_text(memcpy(id, search->id, sizeof(id))),
-        pfl_sql_int(search->page),
-        pfl_sql_text(is_host ? q->host[0] : "")};
-    struct pfl_sql_call call = {
-        statements[is_host][search->is_oldest_first], params, is_host ? 6 : 5, on_found, search, 0};
+    const struct range range = range_of(search);
+    const struct pfl_sql_value params[] = {RANGE_PARAMS(range), pfl_sql_int(search->page),
+                                           pfl_sql_int(search->query->begin_unix_ns),
+                                           pfl_sql_text(host_of(search))};
+    struct pfl_sql_call call = {statements[search->is_host][search->is_oldest_first],
+                                params,
+                                search->is_host ? 9 : 8,
+                                on_found,
+                                search,
+                                0};
 
     search->in_page = 0;
+    search->is_cut = false;
     return pfl_index_run(self, &call);
+}
+
+/* Nothing is left of a strip, or of a part; false: nor of the last part. */
+static bool go_on(struct search *search)
+{
+    if (search->has_strip) {
+        search->at = search->strip;
+        search->has_strip = false;
+        return true;
+    }
+    if (search->is_before != search->is_oldest_first)
+        return false;
+    search->is_before = !search->is_before;
+    return true;
+}
+
+static int look(struct pfl_index *self, struct search *search, bool *ret_is_over)
+{
+    uint64_t left = search->scan_max - search->scanned;
+    int rc = 0;
+
+    search->page = search->page < PAGE ? search->page : PAGE;
+    search->page = search->page < left ? search->page : left;
+    if (search->is_before && !search->has_strip)
+        rc = find_strip(self, search);
+    if (rc == 0)
+        rc = find_page(self, search);
+    if (rc == 0 && !search->is_cut && search->in_page < search->page)
+        *ret_is_over = !go_on(search);
+    return rc;
 }
 
 static int find_ids(struct pfl_index *self, struct search *search)
@@ -297,7 +460,12 @@ int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,
                    struct pfl_index_cursor *ret_cursor)
 {
     const Perfleet__TraceQuery *q = find->query;
-    struct search search = {.find = find, .query = q, .is_oldest_first = q->oldest_first};
+    struct search search = {
+        .find = find,
+        .query = q,
+        .is_oldest_first = q->oldest_first,
+        .is_host = q->n_host == 1 && strchr(q->host[0], '*') == NULL,
+    };
     bool is_over = false;
     int rc = check_query(self, q);
 
@@ -313,16 +481,10 @@ int pfl_index_find(struct pfl_index *self, const struct pfl_index_find *find,
     }
     if (rc == 0)
         rc = take_cursor(self, &search);
+    search.is_before = search.at.begin_ns <= q->begin_unix_ns;
     /* The first page is enough where each row of it is wanted. */
-    for (search.page = search.limit; rc == 0 && !is_over && is_looking(&search);
-         search.page = PAGE) {
-        uint64_t left = search.scan_max - search.scanned;
-
-        search.page = search.page < PAGE ? search.page : PAGE;
-        search.page = search.page < left ? search.page : left;
-        rc = find_page(self, &search);
-        is_over = search.in_page < search.page && is_looking(&search);
-    }
+    for (search.page = search.limit; rc == 0 && !is_over && is_looking(&search); search.page = PAGE)
+        rc = look(self, &search, &is_over);
     ret_cursor->looked_at = search.scanned;
     if (rc == 0 && !is_over)
         give_cursor(&search, ret_cursor);

@@ -116,40 +116,47 @@ static const char *const steps[] = {version_1, version_2, version_3, version_4, 
     "SELECT (SELECT MAX(s.stored_ns) FROM segment s WHERE s.state = 1 AND s.trigger_name " trigger \
     " '' AND s.kind_id = k.id) AS stored_ns FROM kind k"
 #define FROM " FROM segment s JOIN run r ON r.id = s.run_id JOIN host h ON h.id = s.host_id "
-/* Rows of a window, of short and of long segments, each read in the order of its index. The bounds
- * are on begin_ns alone: where a comparison of rows stands beside them, PostgreSQL begins at its
- * bound. */
-#define FIND_PART(of_host, is_long, from, bound, order)                                            \
-    "SELECT * FROM (SELECT id, begin_ns FROM segment WHERE state = 1 " of_host                     \
-    " AND is_long = " is_long " AND begin_ns >= " from " AND begin_ns <= $2 AND end_ns > $1"       \
-    " AND " bound " ORDER BY begin_ns " order ", id " order " LIMIT $5) AS part_" is_long
-#define FIND(of_host, short_from, long_from, bound, order)                                         \
-    ROW "FROM (" FIND_PART(of_host, "0", short_from, bound, order) " UNION ALL " FIND_PART(        \
-        of_host, "1", long_from, bound,                                                            \
+/* Where a search continues: rows from $1 (begin) and $2 (id) among short segments, $3 and $4 among
+ * long ones, to $5 and $6. The row that was looked at last is not among them. One comparison of
+ * rows is the bound of each end: an engine goes by one alone, and passes what another one excludes.
+ */
+#define FROM_SHORT "($1, $2)"
+#define FROM_LONG  "($3, $4)"
+#define UP(from)   "(s.begin_ns, s.id) > " from " AND (s.begin_ns, s.id) <= ($5, $6)"
+#define DOWN(from) "(s.begin_ns, s.id) >= " from " AND (s.begin_ns, s.id) < ($5, $6)"
+#define OF_HOST(n) "AND s.host_id = (SELECT id FROM host WHERE name = " n ")"
+#define PART(of_host, is_long, range)                                                              \
+    "FROM segment s WHERE s.state = 1 " of_host " AND s.is_long = " is_long " AND " range
+#define IN_ORDER(order) " ORDER BY s.begin_ns " order ", s.id " order
+/* The place of the row behind $7 others, of short or of long segments: the nearer one. */
+#define STRIP_PART(of_host, is_long, range, order)                                                 \
+    "SELECT * FROM (SELECT s.begin_ns, s.id " PART(of_host, is_long, range)                        \
+        IN_ORDER(order) " LIMIT 1 OFFSET $7) AS part_" is_long
+#define STRIP(of_host, RANGE, order)                                                               \
+    STRIP_PART(of_host, "0", RANGE(FROM_SHORT), order)                                             \
+    " UNION ALL " STRIP_PART(of_host, "1", RANGE(FROM_LONG), order) " ORDER BY begin_ns " order    \
+                                                                    ", id " order " LIMIT 1"
+/* Rows that end behind $8, of short and of long segments, each read in the order of its index. */
+#define FIND_PART(of_host, is_long, range, order)                                                  \
+    "SELECT * FROM (SELECT s.id, s.begin_ns " PART(                                                \
+        of_host, is_long,                                                                          \
+        range) " AND s.end_ns > $8" IN_ORDER(order) " LIMIT $7) AS part_" is_long
+#define FIND(of_host, RANGE, order)                                                                \
+    ROW "FROM (" FIND_PART(of_host, "0", RANGE(FROM_SHORT), order) " UNION ALL " FIND_PART(        \
+        of_host, "1", RANGE(FROM_LONG),                                                            \
         order) ") AS found JOIN segment s ON s.id = found.id"                                      \
                " JOIN run r ON r.id = s.run_id JOIN host h ON h.id = s.host_id "                   \
-               "ORDER BY found.begin_ns " order ", found.id " order " LIMIT $5"
+               "ORDER BY found.begin_ns " order ", found.id " order " LIMIT $7"
 /* The same for an engine that merges parts of a union which are in order: SQLite then sorts no
  * rows, and reads no more of them than are taken. CROSS JOIN keeps it to the order of the tables.
  */
-#define MERGE_PART(of_host, is_long, from, bound)                                                  \
+#define MERGE_PART(of_host, is_long, range)                                                        \
     ROW "FROM segment s CROSS JOIN run r ON r.id = s.run_id CROSS JOIN host h ON h.id = s.host_id" \
-        " WHERE s.state = 1 " of_host " AND s.is_long = " is_long " AND s.begin_ns >= " from       \
-        " AND s.begin_ns <= $2 AND s.end_ns > $1 AND " bound
-#define MERGE(of_host, short_from, long_from, bound, order)                                        \
-    MERGE_PART(of_host, "0", short_from, bound)                                                    \
-    " UNION ALL " MERGE_PART(of_host, "1", long_from, bound) " ORDER BY s.begin_ns " order         \
-                                                             ", s.id " order " LIMIT $5"
-/* $2 is the end of the window or the cursor's begin; $3 and $4 are the cursor's begin and id. */
-#define OF_HOST   "AND host_id = (SELECT id FROM host WHERE name = $6)"
-#define OF_HOST_S "AND s.host_id = (SELECT id FROM host WHERE name = $6)"
-#define ABOVE     "(begin_ns > $3 OR id > $4)"
-#define BELOW     "(begin_ns < $3 OR id < $4)"
-#define ABOVE_S   "(s.begin_ns > $3 OR s.id > $4)"
-#define BELOW_S   "(s.begin_ns < $3 OR s.id < $4)"
-#define SHORT     "$1 - 900000000000"
-/* Ascending, the scan begins at the cursor where that is later. */
-#define SHORT_UP "CASE WHEN $1 - 900000000000 < $3 THEN $3 ELSE $1 - 900000000000 END"
+        " WHERE s.state = 1 " of_host " AND s.is_long = " is_long " AND " range                    \
+        " AND s.end_ns > $8"
+#define MERGE(of_host, RANGE, order)                                                               \
+    MERGE_PART(of_host, "0", RANGE(FROM_SHORT))                                                    \
+    " UNION ALL " MERGE_PART(of_host, "1", RANGE(FROM_LONG)) IN_ORDER(order) " LIMIT $7"
 /* Runs behind $1 to $4, of that host and of the others, each read in the order of an index. */
 #define RUN                                                                                        \
     "SELECT h.name, r.incarnation, r.orderer, r.order_name, r.last, r.stored, r.in_gaps,"          \
@@ -205,8 +212,9 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_TAKE_OVER] = "UPDATE segment SET state = 0, collector = $2, generation = $3,"
                           " changed_ns = $4"
                           " WHERE id = $1",
-    [PFL_SQL_EXTEND_GAP] = "UPDATE segment SET last = $2, definition = $3, end_ns = $4, bytes = 0"
-                           " WHERE id = $1",
+    /* It ends behind its begin, whatever is said now. */
+    [PFL_SQL_EXTEND_GAP] = "UPDATE segment SET last = $2, definition = $3, bytes = 0,"
+                           " end_ns = CASE WHEN end_ns < $4 THEN $4 ELSE end_ns END WHERE id = $1",
     /* Numbers of a run from $2 to $3 that are stored, were stored, or are in a gap; at most $4 of
      * each. Gaps of a host that does not lie do not overlap: the first ones are those. */
     [PFL_SQL_LIST_RANGE] =
@@ -221,10 +229,14 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_GET_SEGMENT] = ROW FROM "WHERE s.id = $1",
     [PFL_SQL_FIND_STATE] = ROW FROM "WHERE s.state = $1 AND s.state <> 1 AND s.changed_ns < $2"
                                     " ORDER BY s.changed_ns LIMIT $3",
-    [PFL_SQL_HOST_NEWEST] = FIND(OF_HOST, SHORT, "0", BELOW, "DESC"),
-    [PFL_SQL_HOST_OLDEST] = FIND(OF_HOST, SHORT_UP, "$3", ABOVE, "ASC"),
-    [PFL_SQL_FLEET_NEWEST] = FIND("", SHORT, "0", BELOW, "DESC"),
-    [PFL_SQL_FLEET_OLDEST] = FIND("", SHORT_UP, "$3", ABOVE, "ASC"),
+    [PFL_SQL_HOST_NEWEST] = FIND(OF_HOST("$9"), DOWN, "DESC"),
+    [PFL_SQL_HOST_OLDEST] = FIND(OF_HOST("$9"), UP, "ASC"),
+    [PFL_SQL_FLEET_NEWEST] = FIND("", DOWN, "DESC"),
+    [PFL_SQL_FLEET_OLDEST] = FIND("", UP, "ASC"),
+    [PFL_SQL_HOST_STRIP_DOWN] = STRIP(OF_HOST("$8"), DOWN, "DESC"),
+    [PFL_SQL_HOST_STRIP_UP] = STRIP(OF_HOST("$8"), UP, "ASC"),
+    [PFL_SQL_FLEET_STRIP_DOWN] = STRIP("", DOWN, "DESC"),
+    [PFL_SQL_FLEET_STRIP_UP] = STRIP("", UP, "ASC"),
     [PFL_SQL_TOMBSTONE] =
         "UPDATE segment SET state = 2, changed_ns = $2 WHERE id = $1 AND state = 1"
         " AND (pin_who = '' OR (pin_end_ns <> 0 AND pin_end_ns <= $2))"
@@ -377,13 +389,13 @@ const char *pfl_statement_get_merged(enum pfl_statement statement)
 {
     switch (statement) {
     case PFL_SQL_HOST_NEWEST:
-        return MERGE(OF_HOST_S, SHORT, "0", BELOW_S, "DESC");
+        return MERGE(OF_HOST("$9"), DOWN, "DESC");
     case PFL_SQL_HOST_OLDEST:
-        return MERGE(OF_HOST_S, SHORT_UP, "$3", ABOVE_S, "ASC");
+        return MERGE(OF_HOST("$9"), UP, "ASC");
     case PFL_SQL_FLEET_NEWEST:
-        return MERGE("", SHORT, "0", BELOW_S, "DESC");
+        return MERGE("", DOWN, "DESC");
     case PFL_SQL_FLEET_OLDEST:
-        return MERGE("", SHORT_UP, "$3", ABOVE_S, "ASC");
+        return MERGE("", UP, "ASC");
     default:
         return statements[statement];
     }

@@ -42,6 +42,11 @@ unsigned index_cases_count(const char *table)
     return engine.count(table);
 }
 
+void index_cases_script(const char *text)
+{
+    engine.script(text);
+}
+
 static int begin_case(void **state)
 {
     uint64_t generation;
@@ -876,5 +881,6 @@ int index_cases_run(const struct index_cases_engine *of)
     };
 
     engine = *of;
-    return cmocka_run_group_tests_name(engine.name, tests, NULL, NULL);
+    return cmocka_run_group_tests_name(engine.name, tests, NULL, NULL) +
+           index_window_cases_run(engine.name, begin_case, end_case);
 }

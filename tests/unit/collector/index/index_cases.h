@@ -10,6 +10,7 @@ struct index_cases_engine {
     const char *where;
     int (*make_empty)(void);              /* before each case */
     unsigned (*count)(const char *table); /* its rows */
+    void (*script)(const char *text);     /* of statements that both engines understand */
 };
 
 /* Runs all cases as cmocka tests. */

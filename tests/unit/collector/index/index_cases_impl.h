@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cases about orders and retention, for index_cases.c alone. */
+/* The cases about orders, retention and windows, for index_cases.c alone. */
 #ifndef PFL_TESTS_COLLECTOR_INDEX_CASES_IMPL_H
 #define PFL_TESTS_COLLECTOR_INDEX_CASES_IMPL_H
 
@@ -8,6 +8,7 @@
 /* The index of the case that runs. */
 struct pfl_index *index_cases_get(void);
 unsigned index_cases_count(const char *table);
+void index_cases_script(const char *text);
 
 void an_order_has_a_generation(void **state);
 void removed_orders_leave_a_generation_and_no_rows(void **state);
@@ -30,5 +31,9 @@ void a_transaction_forgets_a_bounded_number(void **state);
 void leases_that_nobody_holds_are_forgotten(void **state);
 void collectors_that_do_not_come_back_are_forgotten(void **state);
 void the_clock_is_the_noted_one_or_that_of_the_newest_trace(void **state);
+
+/* index_window_cases.c */
+int index_window_cases_run(const char *engine, int (*begin)(void **state),
+                           int (*end)(void **state));
 
 #endif

@@ -62,6 +62,16 @@ static unsigned count(const char *table)
     return rows;
 }
 
+static void script(const char *text)
+{
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open(where + strlen("sqlite:"), &db), SQLITE_OK);
+    if (sqlite3_exec(db, text, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s", sqlite3_errmsg(db));
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
 static int open_with(bool may_create, char *why, struct pfl_index **ret_index)
 {
     const struct pfl_index_conf conf = {.where = where, .may_create = may_create};
@@ -498,6 +508,81 @@ static void a_search_sorts_no_rows(void **state)
     pfl_index_close(index);
 }
 
+/* -- what one statement costs -- */
+
+static int most_steps; /* of SQLite's machine, in one statement */
+
+static int on_statement_end(unsigned kind, void *user, void *statement, void *ns)
+{
+    int steps = sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1);
+
+    (void)kind;
+    (void)user;
+    (void)ns;
+    most_steps = steps > most_steps ? steps : most_steps;
+    return 0;
+}
+
+static int on_open(sqlite3 *db, char **ret_why, const struct sqlite3_api_routines *api)
+{
+    (void)ret_why;
+    (void)api;
+    return sqlite3_trace_v2(db, SQLITE_TRACE_PROFILE, on_statement_end, NULL);
+}
+
+/* Steps of the costliest statement of a search, with all cursors. */
+static int search_all(struct pfl_index *index, Perfleet__TraceQuery query, unsigned expected)
+{
+    unsigned found = 0;
+    const struct pfl_index_find find = {.query = &query, .on_row = count_row, .user = &found};
+    struct pfl_index_cursor cursor = {.len = 0};
+    uint8_t after[PFL_INDEX_CURSOR_BYTES];
+
+    most_steps = 0;
+    do {
+        memcpy(after, cursor.bytes, sizeof(after));
+        query.after = (ProtobufCBinaryData){cursor.len, after};
+        assert_int_equal(pfl_index_find(index, &find, &cursor), 0);
+    } while (cursor.len != 0);
+    assert_int_equal(found, expected);
+    return most_steps;
+}
+
+/* Whatever moments a host chooses: before a window, and one for all. */
+static void a_statement_of_a_search_passes_few_rows(void **state)
+{
+    static const char rows[] =
+        "INSERT INTO host(id, name) VALUES(1, 'a');"
+        "INSERT INTO run(id, host_id, orderer, order_name, incarnation, kind_id)"
+        " VALUES(1, 1, '', 'cpu', 'r', 1);"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)"
+        " INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
+        " end_ns, bytes, object_key, collector, generation, changed_ns, stored_ns)"
+        " SELECT '0' || (100000 + i), 1, 1, i, i, 0, 0, 1, 1000000, 2000000, 0, 'v1/x', '', 0, 1,"
+        " 1 FROM n;";
+    static const uint64_t begins[] = {3000000, 1500000, 0};
+    Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
+    char why[PFL_INDEX_WHY_BYTES];
+    struct pfl_index *index = NULL;
+    char host[] = "a";
+    char *hosts[] = {host};
+
+    (void)state;
+    make_empty();
+    assert_int_equal(sqlite3_auto_extension((void (*)(void))on_open), SQLITE_OK);
+    assert_int_equal(open_with(true, why, &index), 0);
+    assert_int_equal(sqlite3_cancel_auto_extension((void (*)(void))on_open), 1);
+    script(rows);
+    query.host = hosts;
+    for (unsigned i = 0; i < 12; i++) {
+        query.begin_unix_ns = begins[i / 4];
+        query.oldest_first = i % 2;
+        query.n_host = i / 2 % 2;
+        assert_in_range(search_all(index, query, i / 4 == 0 ? 0 : 30000), 100, 100000);
+    }
+    pfl_index_close(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,9 +595,11 @@ int main(void)
         cmocka_unit_test(what_was_put_survives_a_kill),
         cmocka_unit_test(a_search_needs_no_temporary_file),
         cmocka_unit_test(a_search_sorts_no_rows),
+        cmocka_unit_test(a_statement_of_a_search_passes_few_rows),
         cmocka_unit_test(who_judges_rows_is_a_part_of_the_work),
     };
-    const struct index_cases_engine engine = {"every engine: SQLite", where, make_empty, count};
+    const struct index_cases_engine engine = {"every engine: SQLite", where, make_empty, count,
+                                              script};
     int failed;
 
     (void)snprintf(folder, sizeof(folder), "/tmp/perfleet-test-XXXXXX");

@@ -207,6 +207,17 @@ static unsigned count(const char *table)
     return rows;
 }
 
+static void script(const char *text)
+{
+    PGconn *conn = connect_server();
+    PGresult *result = PQexec(conn, text);
+
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        fail_msg("%s", PQerrorMessage(conn));
+    PQclear(result);
+    PQfinish(conn);
+}
+
 static int set_up(void)
 {
     char *args[] = {"initdb", "-D", data,   "-U",         "perfleet", "-A",
@@ -429,7 +440,8 @@ int main(void)
         cmocka_unit_test(two_collectors_store_each_segment_once),
         cmocka_unit_test(a_server_that_dies_loses_and_repeats_nothing),
     };
-    const struct index_cases_engine engine = {"every engine: PostgreSQL", where, make_empty, count};
+    const struct index_cases_engine engine = {"every engine: PostgreSQL", where, make_empty, count,
+                                              script};
     int failed;
 
     if (!find_server()) {
