@@ -91,6 +91,9 @@ void pfl_figures_gather(const struct pfl_service *service, struct pfl_figures *r
     PFL_LIST_EACH (it, &service->leaving)
         values[PFL_FIGURE_SHARED_MEMORY_BYTES] +=
             PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
+    PFL_LIST_EACH (it, &service->sealing)
+        values[PFL_FIGURE_SHARED_MEMORY_BYTES] +=
+            PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     PFL_LIST_EACH (it, &service->closing) {
         const struct pfl_session *session = PFL_CONTAINER_OF(it, struct pfl_session, node);
 

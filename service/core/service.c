@@ -100,6 +100,7 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
         self->conf.sessions_per_uid_max = PFL_SERVICE_MAX_SESSIONS_PER_UID;
     pfl_list_init(&self->producers);
     pfl_list_init(&self->leaving);
+    pfl_list_init(&self->sealing);
     pfl_list_init(&self->permitted);
     for (size_t i = 0; i < PFL_SERVICE_NAMES; i++)
         pfl_list_init(&self->sources_by_name[i]);
@@ -130,6 +131,15 @@ void pfl_service_fini(struct pfl_service *self)
     while (!pfl_list_is_empty(&self->leaving))
         pfl_service_free_left(self,
                               PFL_CONTAINER_OF(self->leaving.next, struct pfl_producer, node));
+    while (!pfl_list_is_empty(&self->sealing)) {
+        struct pfl_producer *producer =
+            PFL_CONTAINER_OF(self->sealing.next, struct pfl_producer, node);
+
+        if (producer->writers_len != 0)
+            pfl_log_warn("scrape-cut", "producer=%s uid=%u reason=\"the service stops\"",
+                         pfl_log_quote_str(producer->name), producer->uid);
+        pfl_service_free_left(self, producer);
+    }
     pfl_trigger_history_fini(&self->triggers);
     pfl_observe_fini(&self->nobody.observe);
     pfl_flush_book_fini(&self->flushes);

@@ -106,8 +106,10 @@ struct pfl_service {
     struct pfl_service_conf conf;
     struct pfl_list producers; /* owned; in registration order */
     size_t producers_len;
-    struct pfl_list leaving; /* owned pfl_producer: disconnected, and not scraped completely */
-    size_t leaving_len;
+    struct pfl_list leaving;   /* owned pfl_producer: disconnected, and not scraped completely */
+    struct pfl_list sealing;   /* likewise: before that, their memory is being sealed */
+    uint64_t sealing_due_ms;   /* when to look whether it is */
+    size_t leaving_len;        /* of both */
     struct pfl_list permitted; /* those that may write to a buffer */
     uint64_t permitted_seen;
     struct pfl_hash_key hash_key; /* for names and ids that producers choose */

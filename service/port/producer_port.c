@@ -124,12 +124,12 @@ static void count_waiting(struct pfl_producer_conn *conn)
 
 static void on_held_end(uv_timer_t *timer);
 
-/* Its memory is being sealed, or has to be, for it is to be unmapped. */
+/* A commit waits until its memory is sealed. */
 static uint64_t get_seal_wait_ms(struct pfl_producer_conn *conn)
 {
     struct pfl_producer *producer = conn->producer;
 
-    if (producer == NULL || (producer->smb.state == PFL_SMB_SHARED && !conn->is_closed))
+    if (producer == NULL || conn->is_closed || producer->smb.state != PFL_SMB_SEALING)
         return 0;
     return pfl_service_get_seal_wait_ms(conn->service, producer);
 }
@@ -313,8 +313,6 @@ static void on_closed(void *user, int err)
     conn->has_commands = false;
     pfl_fair_turn_leave(&conn->turn);
     pfl_list_remove(&conn->resumed);
-    if (get_seal_wait_ms(conn) != 0 && !port->is_closing && hold(conn))
-        return;
     if (port->is_closing) {
         leave(conn);
     } else if (pfl_fair_turn_has_time(&port->fair_turn, who)) {

@@ -7,8 +7,8 @@
  * many passes it waits for. A pass ends at the end of its memory: it cannot fail, and delays nobody
  * else.
  *
- * A producer that left is kept, with its memory, its id and its user's charge, until its own pass
- * is over. Sessions' passes include it like any other meanwhile.
+ * A producer that left is kept, with its memory, its id and its user's charge, until its memory is
+ * sealed and its own pass is over. Sessions' passes include it like any other meanwhile.
  *
  * When the service stops, its loop has no turns: passes are done at once, and what exceeds the
  * limit of loop_budget.h is left out, and logged. Owns producers that left. No failures.
@@ -198,14 +198,51 @@ void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *ses
         want_turn(service);
 }
 
+static void look_at_seal_in(struct pfl_service *service, uint64_t wait_ms)
+{
+    uint64_t due_ms = pfl_service_now_ms(service) + wait_ms;
+
+    if (service->sealing_due_ms > due_ms)
+        service->sealing_due_ms = due_ms;
+    pfl_service_look_at(service, due_ms);
+}
+
 bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_producer *producer)
 {
-    if (run_producer(service, producer))
+    uint64_t wait_ms = pfl_service_get_seal_wait_ms(service, producer);
+
+    if (wait_ms == 0 && run_producer(service, producer))
         return true;
-    pfl_list_append(&service->leaving, &producer->node);
+    pfl_list_append(wait_ms != 0 ? &service->sealing : &service->leaving, &producer->node);
     service->leaving_len++;
-    want_turn(service);
+    if (wait_ms != 0)
+        look_at_seal_in(service, wait_ms);
+    else
+        want_turn(service);
     return false;
+}
+
+/* Those whose memory may be read and unmapped now. */
+static void take_sealed(struct pfl_service *service)
+{
+    struct pfl_list *it;
+    struct pfl_list *tmp;
+
+    if (pfl_list_is_empty(&service->sealing))
+        return;
+    service->sealing_due_ms = UINT64_MAX;
+    PFL_LIST_EACH_SAFE (it, tmp, &service->sealing) {
+        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+        uint64_t wait_ms = pfl_service_get_seal_wait_ms(service, producer);
+
+        if (wait_ms != 0) {
+            look_at_seal_in(service, wait_ms);
+            continue;
+        }
+        pfl_list_remove(&producer->node);
+        pfl_list_append(&service->leaving, &producer->node);
+        want_turn(service);
+    }
 }
 
 /* The next pass: of a producer, of a session, or none. */
@@ -277,6 +314,7 @@ void pfl_scrape_turns_run(struct pfl_service *service)
     struct next next;
 
     service->scrape_units_left = PFL_SCRAPE_TURN_UNITS;
+    take_sealed(service);
     if (!service->is_scraping)
         return;
     next = find_next(service);

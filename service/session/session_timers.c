@@ -124,6 +124,8 @@ uint64_t pfl_session_timers_find_ms(const struct pfl_service *service)
     if (service->is_copying || service->is_scraping)
         return 0;
     next = min_ms(next, service->clone_due_ms);
+    if (!pfl_list_is_empty(&service->sealing))
+        next = min_ms(next, service->sealing_due_ms);
     PFL_LIST_EACH (it, &service->sessions) {
         next = min_ms(next, get_next_ms(service, PFL_CONTAINER_OF(it, struct pfl_session, node)));
     }

@@ -166,11 +166,11 @@ static void wait_for_disk(struct pfl_port_kit *self)
         (void)uv_run(&self->loop, UV_RUN_ONCE);
 }
 
-static bool is_sealing(const struct pfl_service *service)
+static bool is_one_sealing(const struct pfl_list *producers)
 {
     struct pfl_list *it;
 
-    PFL_LIST_EACH (it, &service->producers) {
+    PFL_LIST_EACH (it, producers) {
         struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
 
         if (pfl_smb_map_is_open(&producer->smb) && producer->smb.state == PFL_SMB_SEALING &&
@@ -183,8 +183,10 @@ static bool is_sealing(const struct pfl_service *service)
 /* Threads seal memory: waits for them, and for the connections that look whether they have. */
 static void wait_for_seals(struct pfl_port_kit *self)
 {
-    while (is_sealing(&self->service))
+    while (is_one_sealing(&self->service.producers) || is_one_sealing(&self->service.sealing))
         (void)usleep(100);
+    if (!pfl_list_is_empty(&self->service.sealing))
+        pfl_session_due_run(&self->service);
 
     while (uv_backend_timeout(&self->loop) == SEAL_LOOK_MS)
         (void)uv_run(&self->loop, UV_RUN_ONCE);

@@ -666,8 +666,8 @@ static void ends_of_many_connections_take_turns(void **state)
     assert_int_equal(kit.service.producers_len, ENDS);
     for (size_t i = 0; i < ENDS; i++)
         (void)close(fds[i]);
-    while (kit.service.producers_len == ENDS) /* until their memory may be unmapped */
-        (void)uv_run(&kit.loop, UV_RUN_ONCE);
+    for (int turn = 0; turn < 2; turn++) /* ends come in, and are handled at the end of it */
+        (void)uv_run(&kit.loop, UV_RUN_NOWAIT);
     assert_in_range(kit.service.producers_len, 1, ENDS - 1);
     pfl_port_kit_run(&kit);
     assert_int_equal(kit.service.producers_len, 0);

@@ -652,7 +652,27 @@ static void memory_that_is_not_sealed_holds_a_flush_up_a_little(void **state)
     assert_int_equal(count_chunks(&clients[0]), 5 + 3);
 }
 
-static void who_keeps_memory_from_being_sealed_gets_none_for_a_day(void **state)
+/* It is in no session any more, and what it wrote is not lost. */
+static void a_producer_that_left_is_scraped_when_its_memory_is_sealed(void **state)
+{
+    struct pfl_producer *producer = add_producer(0, MEMBER, &clients[0], 3);
+    uint64_t taken = pfl_shares_get(&service.shares.smb_bytes, MEMBER);
+
+    (void)state;
+    producer->smb.state = PFL_SMB_SHARED;
+    remove_producer(0);
+    assert_int_equal(service.producers_len, 0);
+    assert_int_equal(service.leaving_len, 1);
+    assert_int_equal(pfl_shares_get(&service.shares.smb_bytes, MEMBER), taken);
+    while (service.leaving_len != 0) {
+        assert_true(pfl_session_timers_find_ms(&service) <= now_ns / 1000000 + 1);
+        pfl_session_due_run(&service);
+    }
+    assert_int_equal(count_chunks(&clients[0]), 3);
+    assert_int_equal(pfl_shares_get(&service.shares.smb_bytes, MEMBER), 0);
+}
+
+static void who_keeps_memory_from_being_sealed_gets_none_for_30_days(void **state)
 {
     struct pfl_producer *foreign = add_producer(0, MEMBER, &clients[0], 3);
     uint64_t taken = pfl_shares_get(&service.shares.smb_bytes, MEMBER);
@@ -705,7 +725,8 @@ int main(void)
         TEST(memory_that_cannot_be_read_keeps_its_user_s_out),
         TEST(memory_of_root_and_of_the_service_s_user_keeps_no_other_out),
         TEST(memory_that_is_not_sealed_holds_a_flush_up_a_little),
-        TEST(who_keeps_memory_from_being_sealed_gets_none_for_a_day),
+        TEST(a_producer_that_left_is_scraped_when_its_memory_is_sealed),
+        TEST(who_keeps_memory_from_being_sealed_gets_none_for_30_days),
         TEST(a_turn_ends_when_a_page_took_long),
         TEST(a_pass_does_not_wait_for_who_comes_meanwhile),
         TEST(a_flush_does_not_end_with_the_pass_before_its_own),
