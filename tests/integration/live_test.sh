@@ -267,6 +267,7 @@ if command -v chromium >/dev/null; then
     check "with those words" said "the page of perfleet open was closed"
     echo end >&5
 
+    rm "$WORK"/one/*.sock # what was killed left them: nobody listens there yet
     start_service one || { check "perfleetd opens its sockets again" false; finish; }
     check "a flight recorder runs again" "$P" start flight -c "$WORK/flight.pbtx" --host "unix:$SOCKET"
     begin_pages --ui-dir "$ROOT/tests/support/ui"
