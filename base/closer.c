@@ -104,7 +104,7 @@ static struct user *find_user(uint32_t uid, enum kind kind)
     return found != NULL ? found : &closer.users[USERS_MAX - 1 - kind];
 }
 
-/* Who has many accounts could keep all that seal waiting. */
+/* A person with many accounts can have each of these blocked: one for an account is the least. */
 static uint32_t threads_of_user(enum kind kind)
 {
     return kind == SEALS ? 1 : PFL_CLOSER_USER_THREADS;
