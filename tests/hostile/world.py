@@ -22,6 +22,7 @@ from service_peers import (  # noqa: E402,F401
     Client, Consumer, Producer, dict_of_lists, field, fields)
 
 LIMIT_S = 60
+GUARDRAILS_HASTE = 10
 CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWNET, CLONE_NEWPID = 0x10000000, 0x00020000, 0x40000000, 0x20000000
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 IN_CONTAINER = "/run/producer"  # all that a container has of the host
@@ -249,7 +250,8 @@ def measure_latency(is_wanted):
 
 class World:
     def __init__(self, build, options=(), consumer_group=None, producer_mode=0o666,
-                 as_root=False, env=None, prepare=None, subuid=None):
+                 as_root=False, env=None, prepare=None, subuid=None, haste=1):
+        """haste: what the service waits for by timers comes this many times as soon."""
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="pfl.", dir="/tmp"))
         self.dir.chmod(0o755)
         self.sockets = self.dir / "sockets"
@@ -260,6 +262,9 @@ class World:
         self.log = self.dir / "log"
         shutil.copy(build / "bin" / "perfleetd", self.dir / "perfleetd")  # its user may read it there
         (self.dir / "perfleetd").chmod(0o755)
+        if haste != 1:
+            shutil.copy(build / "tests" / "libhaste_shim.so", self.dir)
+            env = {**(env or {}), "LD_PRELOAD": str(self.dir / "libhaste_shim.so"), "PFL_HASTE": str(haste)}
         command = [str(self.dir / "perfleetd"), "--producer-socket", self.producer,
                    "--consumer-socket", self.consumer, *options]
         groups = None if as_root else [GROUP]
@@ -317,6 +322,14 @@ class World:
 
     def is_alive(self):
         return self.service.poll() is None
+
+    def outlive_guardrails(self):
+        """The service, GUARDRAILS_HASTE quicker, lives as long as they take to end one that is too large."""
+        end = time.monotonic() + 95 / GUARDRAILS_HASTE  # two looks at the memory, 30 s apart, and the next
+        while self.is_alive() and time.monotonic() < end:
+            time.sleep(0.5)
+        if not self.is_alive():
+            raise Failed("it ended itself: " + "; ".join(line for line in self.log_lines() if "guardrail" in line))
 
     def memory_kb(self, what="RssShmem"):
         for line in pathlib.Path("/proc/%d/status" % self.service.pid).read_text().splitlines():

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user's configs make the service keep, besides buffers."""
 import gc
-import time
 
 from attacks.sessions import LargePages, string_filter
 from attacks.writers import SESSION, write_long_packet
 from smb_producer import fragments
-from world import Consumer, Failed, World, field
+from world import GUARDRAILS_HASTE, Consumer, Failed, World, field
 
 ATTACKS = ["kept_memory", "match_memory", "compressors"]
 GUARDRAILS_MIB = 64  # besides what is allowed
@@ -35,24 +34,15 @@ def enable_large(ready, path):
     ready()
 
 
-def outlive_guardrails(world):
-    end = time.monotonic() + 65  # two looks at the memory, 30 s apart
-    while world.is_alive() and time.monotonic() < end:
-        time.sleep(0.5)
-    if not world.is_alive():
-        raise Failed("it ended itself: " + "; ".join(
-            line for line in world.log_lines() if "guardrail" in line))
-
-
 def kept_memory(build):
     """with --guardrails, what the configs of one user make the service keep does not end it"""
-    with World(build, ["--guardrails"]) as world:
+    with World(build, ["--guardrails"], haste=GUARDRAILS_HASTE) as world:
         before = world.memory_kb("VmRSS")
         attack(world, enable_large, world.consumer)
         grown = (world.memory_kb("VmRSS") - before) >> 10
         if grown < GUARDRAILS_MIB:
             raise Failed("this takes %d MiB, which no guardrail forbids: the attack tries nothing" % grown)
-        outlive_guardrails(world)
+        world.outlive_guardrails()
         return "the service grew by %d MiB, and lives" % grown
 
 
@@ -102,11 +92,11 @@ def compress_long_packets(ready, consumers, producers):
 
 def compressors(build):
     """nor does what the compressors of one user's sessions keep, with --guardrails"""
-    with World(build, ["--guardrails"]) as world:
+    with World(build, ["--guardrails"], haste=GUARDRAILS_HASTE) as world:
         before = world.memory_kb("VmRSS")
         attack(world, compress_long_packets, world.consumer, world.producer)
         grown = (world.memory_kb("VmRSS") - before) >> 10
         if grown < 2 * GUARDRAILS_MIB:
             raise Failed("this takes %d MiB, which no guardrail forbids: the attack tries nothing" % grown)
-        outlive_guardrails(world)
+        world.outlive_guardrails()
         return "the service grew by %d MiB, and lives" % grown
