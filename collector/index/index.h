@@ -137,6 +137,7 @@ enum pfl_index_reserve {
 struct pfl_index_place {
     char id[PFL_INDEX_ID_BYTES];
     char key[PFL_INDEX_KEY_BYTES];
+    uint64_t begin_unix_ns; /* set on return: a known gap keeps its begin, whatever is said now */
 };
 
 /*

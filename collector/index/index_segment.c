@@ -235,6 +235,7 @@ static bool on_known(void *user, const struct pfl_sql_row *row)
     (void)pfl_index_row_text(row, 6, known->collector, sizeof(known->collector));
     known->generation = pfl_sql_row_int(row, 7);
     known->note_len = pfl_sql_row_int(row, 8);
+    known->place.begin_unix_ns = pfl_sql_row_int(row, 9);
     return true;
 }
 
@@ -407,16 +408,25 @@ static int reserve_again(struct pfl_index *self, struct reserve *r)
 }
 
 /* The gap is known. Its description is written again, as a death may have come before it; but not a
- * longer one than is counted. */
+ * longer one than is counted. Its begin is in the key of that, and stays. */
 static int note_again(struct pfl_index *self, struct reserve *r)
 {
     int64_t counted = (int64_t)(PFL_INDEX_TRACE_BYTES + PFL_INDEX_NOTE_WEIGHT * r->known.note_len);
+    const Perfleet__Segment *said = r->segment;
+    Perfleet__Segment segment = *said;
+    int rc = 0;
 
+    segment.has_begin_unix_ns = true;
+    segment.begin_unix_ns = r->known.place.begin_unix_ns;
+    r->segment = &segment;
     if (r->known.state != PFL_INDEX_LIVE)
         r->result = PFL_INDEX_RESERVE_STORED;
-    else if (last_of(r->segment) > r->known.last || count_bytes_of(r->segment) <= counted)
+    else if (last_of(&segment) > r->known.last || count_bytes_of(&segment) <= counted)
         r->result = PFL_INDEX_RESERVE_NOTED;
-    return last_of(r->segment) > r->known.last ? extend_gap(self, r) : 0;
+    if (last_of(&segment) > r->known.last)
+        rc = extend_gap(self, r);
+    r->segment = said;
+    return rc;
 }
 
 static int reserve_known(struct pfl_index *self, struct reserve *r)
@@ -478,6 +488,7 @@ static int reserve_steps(struct pfl_index *self, void *arg)
     rc = pfl_index_run(self, &get);
     if (rc != 0)
         return rc;
+    r->place->begin_unix_ns = r->segment->begin_unix_ns;
     if (!r->known.is_there)
         return reserve_new(self, r);
     if (r->segment->gap != NULL && !r->known.is_gap && r->known.state == PFL_INDEX_RESERVED)

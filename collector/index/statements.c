@@ -208,7 +208,7 @@ static const char *const statements[PFL_STATEMENTS] = {
         " $12, $13, $14, $15, $16, $17, $18, $19, $20)",
     [PFL_SQL_GET_NUMBER] =
         "SELECT s.id, s.object_key, s.state, s.is_gap, s.last, s.sha256, s.collector, s.generation,"
-        " LENGTH(s.definition) FROM segment s WHERE run_id = $1 AND number = $2",
+        " LENGTH(s.definition), s.begin_ns FROM segment s WHERE run_id = $1 AND number = $2",
     [PFL_SQL_TAKE_OVER] = "UPDATE segment SET state = 0, collector = $2, generation = $3,"
                           " changed_ns = $4"
                           " WHERE id = $1",

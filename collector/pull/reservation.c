@@ -1,21 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reservations: see reservation.h. Happy path: one call of the index. A gap whose first number has
- * bytes in the index is a conflict there: it is tried again from the next number on. Failures:
- * those of the index. Limits: a gap of GAP_STEPS stored numbers in a row is left for the next
- * visit.
+ * bytes in the index is a conflict there: it is tried again from the next number on. A gap that is
+ * known keeps its begin, which is in the key of its description: else each begin that a host says
+ * would leave a file in the store. Failures: those of the index. Limits: a gap of GAP_STEPS stored
+ * numbers in a row is left for the next visit.
  */
 #include "collector/pull/reservation.h"
 
 #define GAP_STEPS 4096u
 
-int pfl_reservation_make(struct pfl_index *index, Perfleet__Segment *segment, uint64_t now_unix_ns,
-                         struct pfl_index_place *place, enum pfl_index_reserve *ret_result)
+static int reserve_gap(struct pfl_index *index, Perfleet__Segment *segment, uint64_t now_unix_ns,
+                       struct pfl_index_place *place, enum pfl_index_reserve *ret_result)
 {
     int rc = pfl_index_reserve(index, segment, now_unix_ns, place, ret_result);
 
-    if (segment->gap == NULL)
+    if (rc != 0 || *ret_result != PFL_INDEX_RESERVE_NOTED)
         return rc;
+    segment->has_begin_unix_ns = true;
+    segment->begin_unix_ns = place->begin_unix_ns;
+    if (segment->end_unix_ns < segment->begin_unix_ns)
+        segment->end_unix_ns = segment->begin_unix_ns;
+    return 0;
+}
+
+int pfl_reservation_make(struct pfl_index *index, Perfleet__Segment *segment, uint64_t now_unix_ns,
+                         struct pfl_index_place *place, enum pfl_index_reserve *ret_result)
+{
+    int rc;
+
+    if (segment->gap == NULL)
+        return pfl_index_reserve(index, segment, now_unix_ns, place, ret_result);
+    rc = reserve_gap(index, segment, now_unix_ns, place, ret_result);
     for (unsigned i = 0; i < GAP_STEPS; i++) {
         if (rc != 0 || *ret_result != PFL_INDEX_RESERVE_CONFLICT)
             return rc;
@@ -24,7 +40,7 @@ int pfl_reservation_make(struct pfl_index *index, Perfleet__Segment *segment, ui
             return 0;
         }
         segment->number++;
-        rc = pfl_index_reserve(index, segment, now_unix_ns, place, ret_result);
+        rc = reserve_gap(index, segment, now_unix_ns, place, ret_result);
     }
     return rc;
 }

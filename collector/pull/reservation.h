@@ -7,7 +7,8 @@
 
 /*
  * As pfl_index_reserve. A host that did not get our release may have removed what is stored, and
- * send a gap over it: then the gap begins behind what is stored, and `segment` is changed so.
+ * send a gap over it: then the gap begins behind what is stored, and `segment` is changed so. The
+ * begin of a gap that is known is the first one that was said.
  * Nothing left of it: PFL_INDEX_RESERVE_STORED.
  */
 PFL_MUST_USE int pfl_reservation_make(struct pfl_index *index, Perfleet__Segment *segment,

@@ -16,7 +16,8 @@ from postgres import Postgres
 from tunnel_abuse import ACK, DATA, GOAWAY, RST, SETTINGS, WINDOW, agent, answer_all, frame
 from world import Failed, get_slowness
 
-ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions", "full_store", "small_traces", "clock_behind"]
+ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions", "full_store", "small_traces", "gaps_said_again",
+           "clock_behind"]
 RELEASE_SEGMENT = 7
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -314,6 +315,33 @@ def small_traces(build):
         if folders > 2:
             raise Failed("%d traces are in %d folders" % (given, folders))
         return net.judge("%d traces, and the other host's is stored after %.0f s; " % (given, time.monotonic() - begin))
+
+
+def gaps_said_again(build):
+    """a host that says the same gaps again, each time with another begin, leaves no further files in the store"""
+    report = {**HELLO, "/v1/events": (b'{"kind":"spool","segments":9,"bytes":900,"orders":"0000000000000000"}\n', False)}
+
+    def make(said):
+        begin = time.time_ns() - said // 20 * 3600 * 10**9
+        return field(6, b"".join([field(2, b"ann"), field(3, b"web"), field(4, b"01ARZ3NDEKTSV4RRFFQ69G5FAV"), field(5, said % 20 + 1),
+                                  field(11, begin), field(12, begin), field(21, field(1, said % 20 + 1))]))
+
+    with Collector(build) as net:
+        eve = Giver(agent(net.relay_address, str(net.keys), "host-eve"))
+        answer_all(eve.peer, report, lambda path: path == "/v1/events")
+        net.start_collector()
+        said, end = 0, time.monotonic() + 240
+        while said < 400:
+            if time.monotonic() > end:
+                raise Failed("%d gaps are taken: %s" % (said, net.log("collector")[-300:]))
+            got = eve.read()
+            if got:
+                said += got[2] == RELEASE_SEGMENT
+                eve.reply(got[0], got[1], *([field(2, 1), *(make(said + i) for i in range(60))] if got[2] == LIST_SEGMENTS else []))
+        files = len(list((net.dir / "store").glob("v1/**/*.json")))
+        if files > 20:
+            raise Failed("%d descriptions of 20 gaps" % files)
+        return net.judge("%d times, %d files; " % (said, files))
 
 
 def clock_behind(build):

@@ -287,7 +287,7 @@ static void a_dropped_reservation_is_a_hole(void **state)
 static void malformed_segments_are_refused(void **state)
 {
     struct made m;
-    struct pfl_index_place place = {"x", "x"};
+    struct pfl_index_place place = {.id = "x", .key = "x"};
     enum pfl_index_reserve result;
     char longer[PFL_INDEX_NAME_BYTES + 1];
 

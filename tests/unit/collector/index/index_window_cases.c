@@ -151,7 +151,7 @@ static void a_gap_that_is_extended_ends_no_earlier(void **state)
 {
     Perfleet__Segment segment = PERFLEET__SEGMENT__INIT;
     Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
-    struct pfl_index_place place = {"01K", "v1/x"};
+    struct pfl_index_place place = {.id = "01K", .key = "v1/x"};
     enum pfl_index_reserve result;
 
     (void)state;

@@ -147,6 +147,24 @@ static void a_gap_behind_what_is_stored_stays_as_it_is(void **state)
     assert_int_equal(m.segment.number, 3);
 }
 
+/* Its begin is in the key of its description: others would leave a file each. */
+static void a_gap_that_is_said_again_keeps_its_begin(void **state)
+{
+    struct pfl_index_place place;
+    struct made m;
+
+    (void)state;
+    make_gap(&m, 3, 9);
+    assert_int_equal(reserve(&m, &place), PFL_INDEX_RESERVE_NEW);
+    for (uint32_t last = 9; last < 11; last++) { /* the same, and a larger one */
+        make_gap(&m, 3, last);
+        m.segment.begin_unix_ns = m.segment.end_unix_ns = last;
+        assert_int_equal(reserve(&m, &place), PFL_INDEX_RESERVE_NOTED);
+        assert_int_equal(m.segment.begin_unix_ns, NOW + 3);
+        assert_int_equal(m.segment.end_unix_ns, NOW + 3);
+    }
+}
+
 static void other_bytes_of_a_stored_number_are_a_conflict(void **state)
 {
     struct pfl_index_place place;
@@ -167,6 +185,7 @@ int main(void)
         TEST(a_gap_begins_behind_what_is_stored),
         TEST(a_gap_over_nothing_but_what_is_stored_is_stored),
         TEST(a_gap_behind_what_is_stored_stays_as_it_is),
+        TEST(a_gap_that_is_said_again_keeps_its_begin),
         TEST(other_bytes_of_a_stored_number_are_a_conflict),
     };
 
