@@ -280,9 +280,9 @@ struct pfl_index_use {
 typedef bool (*pfl_index_on_use)(void *user, const struct pfl_index_use *use);
 struct pfl_index_use_query {
     const char *class_name; /* of hosts */
+    uint64_t above;         /* the same */
     uint64_t kind;          /* of triggers */
-    uint64_t above;
-    uint64_t after_host; /* the page begins behind it */
+    uint64_t after_host;    /* the page begins behind it */
     const char *after_trigger;
     uint64_t limit;
 };
@@ -290,7 +290,8 @@ struct pfl_index_use_query {
 PFL_MUST_USE int pfl_index_list_host_use(struct pfl_index *self,
                                          const struct pfl_index_use_query *query,
                                          pfl_index_on_use on_use, void *user);
-/* Triggers with more traces of a host in a kind than that, by host and trigger. */
+/* Triggers with traces of a host in a kind, by host and trigger: how many there are is the hosts'
+ * word, so the limit is on what is looked at. */
 PFL_MUST_USE int pfl_index_list_trigger_use(struct pfl_index *self,
                                             const struct pfl_index_use_query *query,
                                             pfl_index_on_use on_use, void *user);

@@ -96,9 +96,8 @@ int pfl_index_list_trigger_use(struct pfl_index *self, const struct pfl_index_us
     struct asked asked = {.on_use = on_use, .user = user};
     struct pfl_sql_call call = {
         PFL_SQL_LIST_TRIGGER_USE,
-        PFL_INDEX_PARAMS(pfl_sql_int(query->kind), pfl_sql_int(query->above),
-                         pfl_sql_int(query->after_host), pfl_sql_text(query->after_trigger),
-                         pfl_sql_int(query->limit)),
+        PFL_INDEX_PARAMS(pfl_sql_int(query->kind), pfl_sql_int(query->after_host),
+                         pfl_sql_text(query->after_trigger), pfl_sql_int(query->limit)),
         on_use_row, &asked, 0};
 
     return pfl_index_run(self, &call);

@@ -93,7 +93,16 @@ static const char version_3[] =
 static const char version_4[] = COUNT_ALL; /* descriptions count */
 static const char version_5[] = COUNT_ALL; /* files count */
 
-static const char *const steps[] = {version_1, version_2, version_3, version_4, version_5};
+/* Each is a step, as the time of a statement is bounded. They may have been made by hand. */
+static const char version_6[] =
+    "CREATE INDEX IF NOT EXISTS segment_of_host"
+    " ON segment(host_id, kind_id, (trigger_name <> ''), begin_ns, id) WHERE state = 1;";
+static const char version_7[] = "CREATE INDEX IF NOT EXISTS segment_of_trigger ON segment(kind_id, "
+                                "host_id, trigger_name, stored_ns, id)"
+                                " WHERE state = 1 AND trigger_name <> '';";
+
+static const char *const steps[] = {version_1, version_2, version_3, version_4,
+                                    version_5, version_6, version_7};
 
 #define ROW                                                                                        \
     "SELECT s.id, s.object_key, h.name, r.orderer, r.order_name, r.incarnation, s.state,"          \
@@ -106,11 +115,6 @@ static const char *const steps[] = {version_1, version_2, version_3, version_4, 
     ROW FROM "WHERE s.state = 1 AND s.trigger_name " trigger                                       \
              " '' AND s.kind_id = $2 AND s.stored_ns < $3" MAY_GO                                  \
              " ORDER BY s.stored_ns, s.id LIMIT 1"
-#define OLDEST_OF_HOST(is_long)                                                                    \
-    "SELECT * FROM (SELECT s.id, s.begin_ns FROM segment s WHERE s.state = 1 AND s.host_id = $2"   \
-    " AND s.is_long = " is_long " AND (s.trigger_name <> '') = ($4 <> 0)"                          \
-    " AND s.kind_id IN (SELECT id FROM kind WHERE class = $3)" MAY_GO                              \
-    " ORDER BY s.begin_ns, s.id LIMIT 1) AS part_" is_long
 /* When the newest of each kind was stored. */
 #define NEWEST(trigger)                                                                            \
     "SELECT (SELECT MAX(s.stored_ns) FROM segment s WHERE s.state = 1 AND s.trigger_name " trigger \
@@ -331,13 +335,17 @@ static const char *const statements[PFL_STATEMENTS] = {
         " HAVING SUM(r.bytes) > $2 AND r.host_id > $3 ORDER BY r.host_id LIMIT $4",
     [PFL_SQL_LIST_TRIGGER_USE] =
         "SELECT s.host_id, s.trigger_name, COUNT(*) FROM segment s WHERE s.kind_id = $1"
-        " AND s.state = 1 AND s.trigger_name <> '' AND (s.host_id > $3 OR (s.host_id = $3 AND"
-        " s.trigger_name > $4)) GROUP BY s.host_id, s.trigger_name HAVING COUNT(*) > $2"
-        " ORDER BY s.host_id, s.trigger_name LIMIT $5",
+        " AND s.state = 1 AND s.trigger_name <> '' AND (s.host_id, s.trigger_name) > ($2, $3)"
+        " GROUP BY s.host_id, s.trigger_name ORDER BY s.host_id, s.trigger_name LIMIT $4",
     [PFL_SQL_OLDEST_PLAIN] = OLDEST("="),
     [PFL_SQL_OLDEST_TRIGGERED] = OLDEST("<>"),
-    [PFL_SQL_OLDEST_OF_HOST] = ROW FROM "WHERE s.id = (SELECT id FROM (" OLDEST_OF_HOST(
-        "0") " UNION ALL " OLDEST_OF_HOST("1") ") AS both_parts ORDER BY begin_ns, id LIMIT 1)",
+    /* One row of each kind of the class, so that a host's traces of other classes are not passed.
+     */
+    [PFL_SQL_OLDEST_OF_HOST] =
+        ROW FROM "WHERE s.id = (SELECT t.id FROM kind k CROSS JOIN segment t WHERE k.class = $3"
+                 " AND t.id = (SELECT s.id FROM segment s WHERE s.state = 1 AND s.host_id = $2"
+                 " AND s.kind_id = k.id AND (s.trigger_name <> '') = ($4 <> 0)" MAY_GO
+                 " ORDER BY s.begin_ns, s.id LIMIT 1) ORDER BY t.begin_ns, t.id LIMIT 1)",
     [PFL_SQL_OLDEST_OF_TRIGGER] =
         ROW FROM "WHERE s.state = 1 AND s.trigger_name <> '' AND s.kind_id = $2 AND s.host_id = $3"
                  " AND s.trigger_name = $4" MAY_GO " ORDER BY s.stored_ns, s.id LIMIT 1",

@@ -59,6 +59,8 @@ struct pfl_retention {
     size_t uses_len;
     size_t use_at;
     bool has_uses;
+    uint64_t listed;  /* of the page, with those that are not above their bound */
+    struct use last;  /* of these */
     struct use after; /* the page begins behind it */
     unsigned deleted; /* in this pass */
     bool is_cut;
@@ -151,19 +153,6 @@ void pfl_retention_set_notes(struct pfl_retention *self, uint64_t notes)
         self->notes = notes * PFL_INDEX_DELETED_BYTES;
 }
 
-bool pfl_retention_add_use(struct pfl_retention *self, const struct pfl_index_use *use)
-{
-    struct use *u = &self->uses[self->uses_len];
-
-    if (self->uses_len == PFL_RETENTION_PAGE)
-        return false;
-    u->host_id = use->host_id;
-    u->amount = use->amount;
-    (void)snprintf(u->name, sizeof(u->name), "%s", use->name);
-    self->uses_len++;
-    return self->uses_len < PFL_RETENTION_PAGE;
-}
-
 /* ---- groups ---- */
 
 static const struct pfl_keep_rule *rule_of(const struct pfl_retention *self)
@@ -207,6 +196,21 @@ static uint64_t get_bound(const struct pfl_retention *self)
     default:
         return self->rules.traces;
     }
+}
+
+bool pfl_retention_add_use(struct pfl_retention *self, const struct pfl_index_use *use)
+{
+    struct use *u = &self->last;
+
+    if (self->uses_len == PFL_RETENTION_PAGE)
+        return false;
+    u->host_id = use->host_id;
+    u->amount = use->amount;
+    (void)snprintf(u->name, sizeof(u->name), "%s", use->name);
+    self->listed++;
+    if (u->amount > get_bound(self))
+        self->uses[self->uses_len++] = *u;
+    return self->uses_len < PFL_RETENTION_PAGE;
 }
 
 static uint64_t get_age(const struct pfl_retention *self)
@@ -258,7 +262,7 @@ static bool enter_group(struct pfl_retention *self)
                                                 : end_of_class(self, self->at);
         self->is_triggered = self->has_uses = false;
         self->uses_len = self->use_at = 0;
-        self->after = (struct use){.host_id = 0};
+        self->last = (struct use){.host_id = 0};
         self->needed = 0;
         if (get_bound(self) != 0 && sum_up(self) > get_bound(self))
             self->needed = sum_up(self) - get_bound(self);
@@ -415,10 +419,14 @@ static void leave_use(struct pfl_retention *self)
 {
     self->over[self->stage] += self->needed;
     self->needed = 0;
-    self->after = self->uses[self->use_at];
     self->use_at++;
     if (self->use_at < self->uses_len)
         enter_use(self);
+}
+
+static uint64_t get_list_max(const struct pfl_retention *self)
+{
+    return self->stage == PFL_RETENTION_HOST_BYTES ? PFL_RETENTION_PAGE : PFL_RETENTION_LOOKS;
 }
 
 /* One host, or one trigger of a host, after the other. The head of the group's first kind stands
@@ -429,6 +437,8 @@ static bool step_in_uses(struct pfl_retention *self)
 
     if (!self->has_uses) {
         self->uses_len = self->use_at = 0;
+        self->listed = 0;
+        self->after = self->last;
         self->step =
             self->stage == PFL_RETENTION_HOST_BYTES ? PFL_RETENTION_HOSTS : PFL_RETENTION_TRIGGERS;
         return true;
@@ -450,7 +460,7 @@ static bool step_in_uses(struct pfl_retention *self)
         }
         leave_use(self);
     }
-    if (self->uses_len < PFL_RETENTION_PAGE)
+    if (self->uses_len < PFL_RETENTION_PAGE && self->listed < get_list_max(self))
         return false;
     self->has_uses = false;
     return step_in_uses(self);
@@ -506,7 +516,7 @@ void pfl_retention_get_use(const struct pfl_retention *self, struct pfl_index_us
         .above = get_bound(self),
         .after_host = self->after.host_id,
         .after_trigger = self->after.name,
-        .limit = PFL_RETENTION_PAGE,
+        .limit = get_list_max(self),
     };
 }
 

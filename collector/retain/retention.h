@@ -15,8 +15,9 @@
 #include "collector/index/index.h"
 #include "collector/retain/keep_rules.h"
 
-#define PFL_RETENTION_PAGE      64u  /* hosts or triggers of a list */
-#define PFL_RETENTION_PASS_MAX  256u /* traces that a pass deletes; another one follows */
+#define PFL_RETENTION_PAGE      64u   /* hosts or triggers above their bound, of a list */
+#define PFL_RETENTION_LOOKS     1024u /* triggers that one list looks at */
+#define PFL_RETENTION_PASS_MAX  256u  /* traces that a pass deletes; another one follows */
 #define PFL_RETENTION_WHY_BYTES 160u
 #define PFL_RETENTION_NOTES     4u /* a quarter of the bytes of all is for notes of deletions */
 #define PFL_RETENTION_NOTES_MIN 10000u
@@ -57,7 +58,7 @@ enum pfl_retention_step pfl_retention_get_step(const struct pfl_retention *self)
 uint64_t pfl_retention_get_notes_max(const struct pfl_retention *self);
 /* How many there are: they count among the bytes of all. With the kinds, before on_listed. */
 void pfl_retention_set_notes(struct pfl_retention *self, uint64_t notes);
-/* False: no more are taken. */
+/* False: no more are taken. Of uses those that are not above their bound are passed. */
 bool pfl_retention_add_kind(struct pfl_retention *self, const struct pfl_index_kind *kind);
 bool pfl_retention_add_use(struct pfl_retention *self, const struct pfl_index_use *use);
 void pfl_retention_on_listed(struct pfl_retention *self);

@@ -90,13 +90,13 @@ static void a_newer_schema_is_refused_in_words(void **state)
     assert_int_equal(open_with(true, why, &index), 0);
     pfl_index_close(index);
     assert_int_equal(sqlite3_open(where + strlen("sqlite:"), &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "UPDATE perfleet_schema SET version = 7", NULL, NULL, NULL),
+    assert_int_equal(sqlite3_exec(db, "UPDATE perfleet_schema SET version = 9", NULL, NULL, NULL),
                      SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     index = NULL;
     assert_int_equal(open_with(true, why, &index), PFL_ENEWER);
     assert_string_equal(why,
-                        "the index has version 7, and this program knows versions up to 5: use "
+                        "the index has version 9, and this program knows versions up to 7: use "
                         "the newer program");
     assert_null(index);
 }
@@ -548,6 +548,18 @@ static int search_all(struct pfl_index *index, Perfleet__TraceQuery query, unsig
     return most_steps;
 }
 
+static struct pfl_index *open_profiled(void)
+{
+    char why[PFL_INDEX_WHY_BYTES];
+    struct pfl_index *index = NULL;
+
+    make_empty();
+    assert_int_equal(sqlite3_auto_extension((void (*)(void))on_open), SQLITE_OK);
+    assert_int_equal(open_with(true, why, &index), 0);
+    assert_int_equal(sqlite3_cancel_auto_extension((void (*)(void))on_open), 1);
+    return index;
+}
+
 /* Whatever moments a host chooses: before a window, and one for all. */
 static void a_statement_of_a_search_passes_few_rows(void **state)
 {
@@ -562,16 +574,12 @@ static void a_statement_of_a_search_passes_few_rows(void **state)
         " 1 FROM n;";
     static const uint64_t begins[] = {3000000, 1500000, 0};
     Perfleet__TraceQuery query = PERFLEET__TRACE_QUERY__INIT;
-    char why[PFL_INDEX_WHY_BYTES];
-    struct pfl_index *index = NULL;
+    struct pfl_index *index;
     char host[] = "a";
     char *hosts[] = {host};
 
     (void)state;
-    make_empty();
-    assert_int_equal(sqlite3_auto_extension((void (*)(void))on_open), SQLITE_OK);
-    assert_int_equal(open_with(true, why, &index), 0);
-    assert_int_equal(sqlite3_cancel_auto_extension((void (*)(void))on_open), 1);
+    index = open_profiled();
     script(rows);
     query.host = hosts;
     for (unsigned i = 0; i < 12; i++) {
@@ -580,6 +588,77 @@ static void a_statement_of_a_search_passes_few_rows(void **state)
         query.n_host = i / 2 % 2;
         assert_in_range(search_all(index, query, i / 4 == 0 ? 0 : 30000), 100, 100000);
     }
+    pfl_index_close(index);
+}
+
+static bool on_victim(void *user, const struct pfl_index_row *row)
+{
+    *(uint64_t *)user = row->number;
+    return true;
+}
+
+/* Steps that it takes to find the oldest trace, whose number is this. */
+static int ask_oldest(struct pfl_index *index, const struct pfl_index_oldest *query,
+                      uint64_t expected)
+{
+    uint64_t number = 0;
+
+    most_steps = 0;
+    assert_int_equal(pfl_index_get_oldest(index, query, on_victim, &number), 0);
+    assert_int_equal(number, expected);
+    return most_steps;
+}
+
+static bool count_use(void *user, const struct pfl_index_use *use)
+{
+    assert_int_equal(use->amount, 1);
+    ++*(unsigned *)user;
+    return true;
+}
+
+/* Which classes and triggers its traces have is the host's word: 10,000 of class a, 10,000 of as
+ * many triggers, then one of class b, one of trigger t and one that no trigger made. */
+static void a_statement_of_retention_passes_few_rows(void **state)
+{
+    static const char rows[] =
+        "INSERT INTO host(id, name) VALUES(1, 'a');"
+        "INSERT INTO kind(id, class, orderer, order_name) VALUES(2, 'a', '', 'cpu'),"
+        " (3, 'b', '', 'cpu');"
+        "INSERT INTO run(id, host_id, orderer, order_name, incarnation, kind_id)"
+        " VALUES(1, 1, '', 'cpu', 'r', 2);"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20003)"
+        " INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
+        " end_ns, bytes, object_key, collector, generation, changed_ns, stored_ns, kind_id,"
+        " trigger_name)"
+        " SELECT '0' || (100000 + i), 1, 1, i, i, 0, i % 2, 1, i, i, 0, 'v1/x', '', 0, 1, i,"
+        " CASE i WHEN 20001 THEN 3 ELSE 2 END, CASE WHEN i <= 10000 OR i = 20001 OR i = 20003"
+        " THEN '' WHEN i = 20002 THEN 't' ELSE 's' || i END FROM n;";
+    struct pfl_index_oldest query = {
+        .of = PFL_INDEX_OF_HOST, .host_id = 1, .class_name = "b", .now_unix_ns = 30000};
+    const struct pfl_index_use_query triggers = {
+        .kind = 2, .after_host = 1, .after_trigger = "s15", .limit = 100};
+    struct pfl_index *index;
+    unsigned uses = 0;
+
+    (void)state;
+    index = open_profiled();
+    script(rows);
+    assert_in_range(ask_oldest(index, &query, 20001), 1, 1000);
+    query.class_name = "a";
+    assert_in_range(ask_oldest(index, &query, 1), 1, 1000);
+    query.is_triggered = true;
+    assert_in_range(ask_oldest(index, &query, 10001), 1, 1000);
+    query = (struct pfl_index_oldest){
+        .of = PFL_INDEX_OF_TRIGGER, .kind = 2, .host_id = 1, .trigger = "t", .now_unix_ns = 30000};
+    assert_in_range(ask_oldest(index, &query, 20002), 1, 1000);
+    most_steps = 0;
+    assert_int_equal(pfl_index_list_trigger_use(index, &triggers, count_use, &uses), 0);
+    assert_int_equal(uses, 100);
+    assert_in_range(most_steps, 1, 10000);
+    script("UPDATE segment SET state = 2 WHERE number <= 10000");
+    query = (struct pfl_index_oldest){
+        .of = PFL_INDEX_OF_HOST, .host_id = 1, .class_name = "a", .now_unix_ns = 30000};
+    assert_in_range(ask_oldest(index, &query, 20003), 1, 1000);
     pfl_index_close(index);
 }
 
@@ -596,6 +675,7 @@ int main(void)
         cmocka_unit_test(a_search_needs_no_temporary_file),
         cmocka_unit_test(a_search_sorts_no_rows),
         cmocka_unit_test(a_statement_of_a_search_passes_few_rows),
+        cmocka_unit_test(a_statement_of_retention_passes_few_rows),
         cmocka_unit_test(who_judges_rows_is_a_part_of_the_work),
     };
     const struct index_cases_engine engine = {"every engine: SQLite", where, make_empty, count,

@@ -195,7 +195,8 @@ static void list_uses(const struct world *w, struct pfl_retention *r, bool is_of
                 else if (strcmp(classes[t->kind], q.class_name) == 0)
                     use.amount += t->bytes;
             }
-            if (use.amount > q.above && !pfl_retention_add_use(r, &use))
+            if ((is_of_triggers ? use.amount != 0 : use.amount > q.above) &&
+                !pfl_retention_add_use(r, &use))
                 break;
         }
     }
@@ -592,7 +593,8 @@ static void expect_page_after(const struct pfl_retention *r, enum pfl_retention_
     pfl_retention_get_use(r, &q);
     assert_int_equal(q.after_host, host);
     assert_string_equal(q.after_trigger, trigger);
-    assert_int_equal(q.limit, PFL_RETENTION_PAGE);
+    assert_int_equal(q.limit,
+                     step == PFL_RETENTION_HOSTS ? PFL_RETENTION_PAGE : PFL_RETENTION_LOOKS);
 }
 
 static void a_list_of_uses_goes_on_behind_a_full_page(void **state)
@@ -623,6 +625,34 @@ static void a_list_of_uses_goes_on_behind_a_full_page(void **state)
         assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_END);
         pfl_retention_free(r);
     }
+}
+
+/* How many triggers there are is the hosts' word: a list has so many, above their bound or not. */
+static void triggers_within_their_bound_are_passed_in_pages(void **state)
+{
+    const struct pfl_index_kind kind = {.id = 1, .class_name = "default", .bytes = 1, .traces = 1};
+    struct pfl_index_use use = {.name = "oom", .amount = 10};
+    struct pfl_keep_rules rules;
+    struct pfl_retention *r = NULL;
+
+    (void)state;
+    pfl_keep_rules_init(&rules);
+    rules.list[0].age_ns = rules.list[0].triggered_ns = 0;
+    rules.list[0].per_trigger = 10;
+    assert_int_equal(pfl_retention_new(&rules, &r), 0);
+    pfl_retention_begin(r, NOW);
+    assert_true(pfl_retention_add_kind(r, &kind));
+    pfl_retention_on_listed(r);
+    for (unsigned page = 0; page < 3; page++) {
+        expect_page_after(r, PFL_RETENTION_TRIGGERS, use.host_id, page == 0 ? "" : "oom");
+        for (unsigned i = 0; i < PFL_RETENTION_LOOKS - (page == 2); i++) {
+            use.host_id++;
+            assert_true(pfl_retention_add_use(r, &use));
+        }
+        pfl_retention_on_listed(r);
+    }
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_END);
+    pfl_retention_free(r);
 }
 
 static int make_one(void *arg)
@@ -702,6 +732,7 @@ int main(void)
         cmocka_unit_test(a_row_that_may_not_go_stays),
         cmocka_unit_test(a_pass_has_a_bound_of_deletions),
         cmocka_unit_test(a_list_of_uses_goes_on_behind_a_full_page),
+        cmocka_unit_test(triggers_within_their_bound_are_passed_in_pages),
         cmocka_unit_test(all_of_this_is_as_recorded),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(why_a_trace_goes_is_a_sentence_with_its_bound),
