@@ -64,6 +64,7 @@ struct pfl_clean {
     char objects_after[PFL_STORE_KEY_BYTES];
     unsigned steps;               /* pages of this sweep in this cycle */
     uint64_t sweep_begun_ns;      /* of the monotonic clock */
+    uint64_t swept_boot_ns;       /* the last cycle with sweeps */
     bool is_counted;              /* tombstones, in this cycle */
     uint64_t unknown;             /* in this round of the store */
     struct pfl_buf description;   /* room is reserved */

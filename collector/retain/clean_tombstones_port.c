@@ -116,6 +116,13 @@ void pfl_clean_note_tombstones(struct pfl_clean *self)
         self->len == BURY_PAGE && deleted != 0 ? PFL_CLEAN_PHASE_BURY_LIST : PFL_CLEAN_PHASE_FORGET;
 }
 
+/* Sweeps wait for the store at hundreds of objects, and are never urgent. */
+static bool is_behind(const struct pfl_clean *self)
+{
+    return pfl_retention_is_cut(self->retention) &&
+           self->boot_ns - self->swept_boot_ns < PFL_CLEAN_BEHIND_S * PFL_CLEAN_NS_PER_S;
+}
+
 void pfl_clean_forget(struct pfl_clean *self)
 {
     uint64_t now = self->now_unix_ns;
@@ -127,7 +134,7 @@ void pfl_clean_forget(struct pfl_clean *self)
 
     if (max != UINT64_MAX)
         rc = pfl_index_forget_above(self->conf.index, max, &above);
-    if (rc == 0 && self->cycles % PFL_CLEAN_SWEEP_EVERY == 0) {
+    if (rc == 0 && !is_behind(self) && self->cycles % PFL_CLEAN_SWEEP_EVERY == 0) {
         rc = pfl_index_forget(self->conf.index,
                               now > PFL_CLEAN_FORGET_NS ? now - PFL_CLEAN_FORGET_NS : 0, &count);
         if (rc == 0)
@@ -141,6 +148,11 @@ void pfl_clean_forget(struct pfl_clean *self)
     if (above >= PFL_INDEX_FORGET_MAX || count >= PFL_INDEX_FORGET_MAX ||
         runs >= PFL_INDEX_FORGET_MAX)
         return; /* again: others have the index in between */
+    if (is_behind(self)) {
+        self->phase = PFL_CLEAN_PHASE_IDLE;
+        return;
+    }
+    self->swept_boot_ns = self->boot_ns;
     self->cycles++;
     self->phase = PFL_CLEAN_PHASE_LIVE_LIST;
     pfl_clean_begin_sweep(self);

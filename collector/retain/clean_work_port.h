@@ -14,6 +14,7 @@
 #define PFL_CLEAN_PAGE      64u    /* traces, or objects, of one step */
 #define PFL_CLEAN_PARTS     4u     /* of a step that deletes objects */
 #define PFL_CLEAN_SWEEP_MS  30000u /* of each sweep in a cycle; then retention has its turn */
+#define PFL_CLEAN_BEHIND_S  300    /* sweeps wait so long while retention has more to delete */
 #define PFL_CLEAN_FORGET_NS (UINT64_C(90) * 86400 * 1000000000)
 #define PFL_CLEAN_RUNS_NS   (UINT64_C(180) * 86400 * 1000000000)
 
@@ -38,8 +39,9 @@ struct pfl_clean;
 PFL_MUST_USE int pfl_clean_new(const struct pfl_clean_conf *conf, struct pfl_clean **ret_clean);
 void pfl_clean_free(struct pfl_clean *self); /* NULL is legal */
 
-/* A cycle begins: a pass of retention, all tombstones, and a part of each sweep. The wall clock may
- * jump (retention_clock.h), also while no collector runs: the index has the time of the last cycle.
+/* A cycle begins: a pass of retention, all tombstones, and, if retention has no more to delete, or
+ * PFL_CLEAN_BEHIND_S after the last one, a part of each sweep. The wall clock may jump
+ * (retention_clock.h), also while no collector runs: the index has the time of the last cycle.
  */
 void pfl_clean_begin(struct pfl_clean *self, uint64_t wall_unix_ns, uint64_t boot_ns);
 /* Where the next step runs. */

@@ -326,6 +326,37 @@ static void a_sweep_that_takes_long_continues_in_the_next_cycle(void **state)
     pfl_clean_free(clean);
 }
 
+/* While there is more to delete than a cycle deletes, a sweep runs once in a while. */
+static void sweeps_wait_while_retention_is_behind(void **state)
+{
+    enum { DUE = 3 * PFL_RETENTION_PASS_MAX };
+    struct store_world_trace trace = {.number = DUE + 1, .bytes = 10, .stored_ns = T0 + DAY};
+    const uint64_t now = T0 + DAY + S;
+    struct pfl_keep_rules rules = no_rules();
+    struct pfl_clean *clean;
+    char path[sizeof(w.folder) + PFL_STORE_KEY_BYTES];
+
+    (void)state;
+    for (uint32_t i = 0; i < DUE; i++) {
+        struct store_world_trace gap = {.number = i + 1, .stored_ns = T0, .is_gap = true};
+
+        store_world_put(&w, &gap, STORE_WORLD_ROW, 1);
+    }
+    store_world_put(&w, &trace, STORE_WORLD_WHOLE, 1);
+    rules.list[0].age_ns = rules.list[0].triggered_ns = DAY / 2;
+    clean = make_clean(&rules);
+    assert_int_equal(cycle(clean, now, "trace-lost"), 0);
+    make_path(trace.key, path, sizeof(path));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(cycle(clean, now + S, "trace-lost"), 0);
+    assert_int_equal(pfl_clean_get_retention(clean)->traces[PFL_RETENTION_AGE],
+                     2 * PFL_RETENTION_PASS_MAX);
+    assert_true(pfl_clean_is_cut(clean));
+    assert_int_equal(cycle(clean, now + PFL_CLEAN_BEHIND_S * S, "trace-lost"), 1);
+    assert_true(pfl_clean_is_cut(clean));
+    pfl_clean_free(clean);
+}
+
 static void orphans_go_after_the_grace_and_whole_traces_stay(void **state)
 {
     struct store_world_trace unfinished = {.number = 1, .bytes = 10, .stored_ns = T0};
@@ -704,6 +735,7 @@ int main(void)
         CASE(tombstones_are_deleted_at_the_same_time_and_those_that_wait_are_counted),
         CASE(a_missing_object_is_reported_and_found_again),
         CASE(a_sweep_that_takes_long_continues_in_the_next_cycle),
+        CASE(sweeps_wait_while_retention_is_behind),
         CASE(orphans_go_after_the_grace_and_whole_traces_stay),
         CASE(what_puts_left_is_removed),
         CASE(all_that_is_due_is_forgotten),
