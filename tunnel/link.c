@@ -5,8 +5,8 @@
  * Happy path: received bytes are fed to the h2; the h2's output is drained into a scratch buffer
  * that all links share and written, until the queue is above its mark; on_writable continues. Calls
  * on the h2 from elsewhere wake the link: it drains from a timer in the next turn of the loop. Both
- * end when the peer has had its part of a turn: of requests the rest is held, reading stops, and
- * on_writable continues.
+ * end when the peer has had its part of a turn: of what was read the rest is held, reading stops,
+ * and on_writable continues.
  * Failures: broken protocol, a broken stream, silence. The reason is kept, the stream is closed
  * after its queue (the GOAWAY) is sent, and on_closed is called when stream and timers are closed.
  * Ownership: owns the stream and the h2. Limits: the queue; ping after quiet_ms of silence.
@@ -21,8 +21,11 @@
 #define SCRATCH_BYTES    (6u * PFL_H2_DRAIN_BYTES)
 #define CLOSE_TIMEOUT_MS 1000u
 /* Requests that are taken before the time is looked at: some 20 of the shortest. */
-#define FEED_BYTES     256u
-#define HELD_MAX_BYTES (256u * 1024)
+#define FEED_BYTES 256u
+/* The same of answers and streams: a head that repeats a field of its table is 4 KiB in 11 bytes.
+ */
+#define FEED_ANSWERS_BYTES 4096u
+#define HELD_MAX_BYTES     (256u * 1024)
 
 struct pfl_tunnel_link {
     struct pfl_tunnel_link_conf conf;
@@ -134,13 +137,14 @@ static const char *words_of(int err)
     }
 }
 
-/* Requests are taken piece by piece, as one may cost much; streams are not. */
+/* Piece by piece, as a request, or the head of an answer, may cost much. */
 static int feed(struct pfl_tunnel_link *l, struct pfl_span *data)
 {
+    size_t max = l->conf.h2.is_answering ? FEED_BYTES : FEED_ANSWERS_BYTES;
     int rc = 0;
 
     while (rc == 0 && data->len != 0) {
-        size_t len = l->conf.h2.is_answering && data->len > FEED_BYTES ? FEED_BYTES : data->len;
+        size_t len = data->len > max ? max : data->len;
 
         rc = pfl_h2_feed(l->h2, pfl_span_of(data->data, len));
         *data = pfl_span_of(data->data + len, data->len - len);

@@ -67,11 +67,14 @@ static void refuse(struct pfl_h2_stream *s, unsigned status)
         pfl_h2_stream_reset(s, PFL_H2_REFUSED);
 }
 
+/* Heads before the answer, of which there may be any number, are none of the tunnel's. */
 static void tell_response(struct pfl_h2_stream *s, const struct pfl_h2_head *head, unsigned status)
 {
-    if (head->is_over || status == 0)
+    if (status != 0 && status < 200)
+        s->h2->err = PFL_EPROTO;
+    else if (head->is_over || status == 0)
         pfl_h2_stream_reset(s, PFL_H2_PROTOCOL_ERROR);
-    else if (status >= 200 && s->ops->on_response != NULL)
+    else if (s->ops->on_response != NULL)
         s->ops->on_response(s->user, head);
 }
 
@@ -153,7 +156,7 @@ static int take_frame(nghttp2_session *session, const nghttp2_frame *frame, void
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
         take_headers_frame(h2, s, frame);
-        return 0;
+        return h2->err == 0 ? 0 : FATAL;
     case NGHTTP2_DATA:
         return take_data_frame(h2, s, frame);
     case NGHTTP2_WINDOW_UPDATE:

@@ -24,7 +24,7 @@ from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
                           WINDOW, Peer, agent, answer_all, frame, literal, status_of, tls)
 
 ATTACKS = ["stranger", "long_chain", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
-           "many_requests", "refused_requests", "refused_direct", "unread_answers", "large_fields_again", "costly_at_host",
+           "many_requests", "heads_before_answer", "refused_requests", "refused_direct", "unread_answers", "large_fields_again", "costly_at_host",
            "many_at_host", "raised_triggers", "scrapers", "scraped_relay", "opened_streams", "full_disk"]
 CANCEL = 8
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
@@ -448,6 +448,24 @@ def make_streams(peer, count):
     streams = range(peer.next_id, peer.next_id + 2 * count, 2)
     peer.next_id = streams.stop
     return b"".join(frame(HEADERS, END_HEADERS, n, block) + frame(RST, 0, n, struct.pack(">I", CANCEL)) for n in streams)
+
+
+def heads_before_answer(build):
+    """a host that answers by heads of kilobytes, in some bytes each, and never with the answer, is cut"""
+    with Net(build) as net:
+        eve = agent(net.relay_address, str(net.keys), "host-eve")
+        got = eve.read(10)
+        while got is not None and got[0] != HEADERS:
+            got = eve.read(10)
+        field = b"\x40\x01b\x7f" + bytes([(3800 - 127) & 127 | 128, (3800 - 127) >> 7]) + b"b" * 3800
+        eve.send(frame(HEADERS, END_HEADERS, got[2], b"\x48\x03103" + field))
+        more = frame(HEADERS, END_HEADERS, got[2], b"\xbf\xbe") * 5900
+        for _ in range(20):
+            if not eve.send(more):
+                break
+        if not eve.is_ended(10):
+            raise Failed("the relay still reads them")
+        return net.judge()
 
 
 def opened_streams(build):

@@ -2,6 +2,7 @@
 /* What a link does of a turn of the loop: requests and sending stop when the peer had its part. */
 #include "tunnel/link.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,9 @@
 
 #define REQUESTS 80u
 #define LONG_MS  60000u
+#define PINGS    980u
+/* Of answers, before the time is looked at. */
+#define ANSWERS_PIECE_BYTES 4096u
 /* Of the answers, which are sent in one piece. */
 #define PIECE_BYTES (8u * PFL_H2_DRAIN_BYTES)
 
@@ -164,18 +168,16 @@ static void on_closed(void *user, int err, const char *why)
     is_over = true;
 }
 
-static int setup(void **state)
+static void open_ends(const struct pfl_h2_conf *near, const struct pfl_h2_conf *of_far)
 {
-    const struct pfl_h2_conf operator= {.window_bytes = 1u << 20};
     const struct pfl_tunnel_link_conf conf = {
         .loop = &loop,
         .stream = &stream.base,
-        .h2 = {.is_answering = true, .window_bytes = 65536, .on_request = on_request},
+        .h2 = *near,
         .quiet_ms = LONG_MS,
         .on_closed = on_closed,
     };
 
-    (void)state;
     memset(&stream, 0, sizeof(stream));
     stream.base.vtable = &vtable;
     stream.answers = 1000;
@@ -185,10 +187,35 @@ static int setup(void **state)
     pfl_buf_init(&sent, 1u << 20);
     assert_int_equal(pfl_loop_init(&loop), 0);
     assert_int_equal(pfl_tunnel_link_open(&conf, &link_), 0);
-    assert_int_equal(pfl_h2_new(&operator, & far), 0);
+    assert_int_equal(pfl_h2_new(of_far, &far), 0);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+static int setup(void **state)
+{
+    const struct pfl_h2_conf relay = {
+        .is_answering = true, .window_bytes = 65536, .on_request = on_request};
+    const struct pfl_h2_conf operator= {.window_bytes = 1u << 20};
+
+    (void)state;
+    open_ends(&relay, &operator);
     for (unsigned i = 0; i < REQUESTS; i++)
         ask();
+    collect();
+    return 0;
+}
+
+/* The other way round, as with an agent. */
+static int setup_asking(void **state)
+{
+    const struct pfl_h2_conf relay = {.window_bytes = 65536};
+    const struct pfl_h2_conf agent = {
+        .is_answering = true, .window_bytes = 1u << 20, .on_request = on_request};
+
+    (void)state;
+    open_ends(&relay, &agent);
+    for (unsigned i = 0; i < PINGS; i++)
+        assert_int_equal(pfl_h2_ping(far), 0);
     collect();
     return 0;
 }
@@ -246,6 +273,25 @@ static void the_rest_of_them_is_taken_in_later_turns(void **state)
     assert_in_range(turns, 2, 99);
 }
 
+static void what_an_agent_sends_is_taken_in_turns_too(void **state)
+{
+    unsigned turns = 0;
+
+    (void)state;
+    stream.answers = 1;
+    assert_in_range(sent.len, 4 * ANSWERS_PIECE_BYTES, UINT_MAX);
+    give_all();
+    assert_int_equal(stream.stops, 1);
+    assert_int_equal(stream.starts, 0);
+    for (; stream.starts == 0 && turns < 100; turns++)
+        go_on();
+    assert_in_range(turns, 2, 99);
+    stream.answers = 1000;
+    stream.written = 0;
+    go_on();
+    assert_in_range(stream.written, PINGS * 17, UINT_MAX); /* each was answered */
+}
+
 static void what_is_sent_waits_for_later_turns(void **state)
 {
     unsigned turns = 0;
@@ -273,6 +319,8 @@ int main(void)
         T(requests_are_taken_while_the_peer_has_time),
         T(the_rest_of_them_is_taken_in_later_turns),
         T(what_is_sent_waits_for_later_turns),
+        cmocka_unit_test_setup_teardown(what_an_agent_sends_is_taken_in_turns_too, setup_asking,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,6 +113,25 @@ static void a_flood_of_refused_streams_ends_the_connection(void **state)
     assert_true(sent > PFL_H2_MAX_STREAMS);
 }
 
+/* There may be any number of them, each of some bytes that stand for kilobytes. */
+static void a_head_before_the_answer_ends_the_connection(void **state)
+{
+    static uint8_t sent[65536];
+    struct pfl_writer w = pfl_writer_of(sent, sizeof(sent));
+
+    (void)state;
+    assert_int_equal(h2_kit_open(), 0);
+    h2_kit_pump();
+    assert_int_equal(h2_kit_connect(), 0);
+    assert_int_equal(pfl_h2_drain(kit.client_h2, &w), 0);
+    /* HEADERS of stream 1: status 103 */
+    assert_int_equal(pfl_h2_feed(kit.client_h2, pfl_span_of("\0\0\5\1\4\0\0\0\1\x08\x03"
+                                                            "103",
+                                                            14)),
+                     PFL_EPROTO);
+    assert_int_equal(kit.client.status, 0);
+}
+
 /* A field of 4000 bytes, then so many that name it again by one byte. */
 static size_t make_references(uint8_t *block, size_t count)
 {
@@ -164,6 +183,7 @@ int main(void)
         T(a_flood_of_pings_ends_the_connection),
         T(rapid_reset_ends_the_connection),
         T(a_flood_of_refused_streams_ends_the_connection),
+        T(a_head_before_the_answer_ends_the_connection),
         T(references_to_a_large_field_are_not_read_for_long),
     };
 
