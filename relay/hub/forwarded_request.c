@@ -254,7 +254,7 @@ void pfl_forwarded_requests_ask(struct pfl_forwarded_requests *self,
         return;
     }
     describe(f, request->route);
-    pfl_list_append(&self->all, &f->node);
+    pfl_list_append(&self->buckets[pfl_stream_table_get_bucket(f->context.host)], &f->node);
     pfl_h2_stream_set_user(request->h2_stream, &ops, f);
 }
 
@@ -298,7 +298,7 @@ unsigned pfl_forwarded_requests_count(const struct pfl_forwarded_requests *self,
     struct pfl_list *it;
     unsigned count = 0;
 
-    PFL_LIST_EACH (it, &self->all) {
+    PFL_LIST_EACH (it, &self->buckets[pfl_stream_table_get_bucket(host)]) {
         const struct forwarded *f = PFL_CONTAINER_OF(it, struct forwarded, node);
 
         count += strcmp(f->context.who, who) == 0 && strcmp(f->context.host, host) == 0;
@@ -310,5 +310,6 @@ void pfl_forwarded_requests_init(struct pfl_forwarded_requests *self,
                                  struct pfl_stream_table *streams)
 {
     self->streams = streams;
-    pfl_list_init(&self->all);
+    for (size_t i = 0; i < PFL_STREAM_TABLE_BUCKETS; i++)
+        pfl_list_init(&self->buckets[i]);
 }

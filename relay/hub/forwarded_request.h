@@ -11,7 +11,8 @@
 
 struct pfl_forwarded_requests {
     struct pfl_stream_table *streams; /* borrowed: their memory is shared */
-    struct pfl_list all;              /* what agents are asked; they free themselves */
+    /* What agents are asked, by the host's name; they free themselves. */
+    struct pfl_list buckets[PFL_STREAM_TABLE_BUCKETS];
 };
 
 void pfl_forwarded_requests_init(struct pfl_forwarded_requests *self,

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "proto/h2/h2_call.h"
 #include "relay/hub/audit_context.h"
@@ -25,6 +26,7 @@
 
 struct stream {
     struct pfl_list node;
+    struct pfl_list of_host;          /* in a bucket */
     struct pfl_stream_table *table;   /* borrowed: outlives us */
     struct pfl_stream_splice *splice; /* borrowed until its on_ended */
     struct pfl_hub_peer *peer;        /* borrowed while the operator's HTTP/2 stream is there */
@@ -52,6 +54,16 @@ struct role_change {
 static struct stream *stream_of(struct pfl_list *node)
 {
     return PFL_CONTAINER_OF(node, struct stream, node);
+}
+
+static struct stream *stream_of_host(struct pfl_list *of_host)
+{
+    return PFL_CONTAINER_OF(of_host, struct stream, of_host);
+}
+
+size_t pfl_stream_table_get_bucket(const char *host)
+{
+    return pfl_hash_str(host) % PFL_STREAM_TABLE_BUCKETS;
 }
 
 static uint64_t now_of(const struct pfl_stream_table *self)
@@ -100,6 +112,7 @@ static void on_splice_ended(void *user, const struct pfl_stream_splice_stats *st
     struct pfl_stream_table *self = c->table;
 
     pfl_list_remove(&c->node);
+    pfl_list_remove(&c->of_host);
     pfl_list_remove(&c->throttled.node);
     self->ended.bytes_to_host += stats->bytes_to_host;
     self->ended.bytes_to_operator += stats->bytes_to_operator;
@@ -257,8 +270,8 @@ static bool is_carried(const struct pfl_stream_table *self, const struct pfl_aud
 {
     struct pfl_list *it;
 
-    PFL_LIST_EACH (it, &self->streams) {
-        if (context->stream[0] != '\0' && is_same_stream(&stream_of(it)->context, context))
+    PFL_LIST_EACH (it, &self->buckets[pfl_stream_table_get_bucket(context->host)]) {
+        if (context->stream[0] != '\0' && is_same_stream(&stream_of_host(it)->context, context))
             return true;
     }
     return false;
@@ -270,9 +283,9 @@ unsigned pfl_stream_table_count(const struct pfl_stream_table *self, const char 
     struct pfl_list *it;
     unsigned count = 0;
 
-    PFL_LIST_EACH (it, &self->streams)
-        count += strcmp(stream_of(it)->context.who, who) == 0 &&
-                 strcmp(stream_of(it)->context.host, host) == 0;
+    PFL_LIST_EACH (it, &self->buckets[pfl_stream_table_get_bucket(host)])
+        count += strcmp(stream_of_host(it)->context.who, who) == 0 &&
+                 strcmp(stream_of_host(it)->context.host, host) == 0;
     return count;
 }
 
@@ -468,6 +481,7 @@ void pfl_stream_table_open(struct pfl_stream_table *self, const struct pfl_host_
         return;
     }
     pfl_list_append(&self->streams, &c->node);
+    pfl_list_append(&self->buckets[pfl_stream_table_get_bucket(c->context.host)], &c->of_host);
     self->ended.begun++;
     self->ended.resumed += c->is_resume;
     count_stream(self, c->context.host, true);
@@ -488,8 +502,8 @@ static void on_role_answered(void *user, int err, unsigned status, struct pfl_sp
     struct pfl_list *tmp;
 
     (void)body;
-    PFL_LIST_EACH_SAFE (it, tmp, &t->table->streams) {
-        struct stream *c = stream_of(it);
+    PFL_LIST_EACH_SAFE (it, tmp, &t->table->buckets[pfl_stream_table_get_bucket(t->context.host)]) {
+        struct stream *c = stream_of_host(it);
         bool is_last = c->last_change == t;
 
         if (is_last)
@@ -611,10 +625,15 @@ void pfl_stream_table_review(struct pfl_stream_table *self, const char *host)
     struct pfl_list *it;
     struct pfl_list *tmp;
 
-    PFL_LIST_EACH_SAFE (it, tmp, &self->streams) {
-        if (host == NULL || strcmp(stream_of(it)->context.host, host) == 0)
-            review(stream_of(it));
+    if (host != NULL) {
+        PFL_LIST_EACH_SAFE (it, tmp, &self->buckets[pfl_stream_table_get_bucket(host)]) {
+            if (strcmp(stream_of_host(it)->context.host, host) == 0)
+                review(stream_of_host(it));
+        }
+        return;
     }
+    PFL_LIST_EACH_SAFE (it, tmp, &self->streams)
+        review(stream_of(it));
 }
 
 /* ---- the table ---- */
@@ -631,4 +650,6 @@ void pfl_stream_table_init(struct pfl_stream_table *self, const struct pfl_strea
     self->quotas = conf->quotas;
     self->unread.max = conf->unread_max_bytes;
     pfl_list_init(&self->streams);
+    for (size_t i = 0; i < PFL_STREAM_TABLE_BUCKETS; i++)
+        pfl_list_init(&self->buckets[i]);
 }

@@ -14,11 +14,13 @@
 
 /* The least that unread_max_bytes may be. */
 #define PFL_STREAM_TABLE_UNREAD_MIN_MIB 64u
+#define PFL_STREAM_TABLE_BUCKETS        1024u
 
 struct pfl_stream_table {
-    struct pfl_peer_table *peers; /* borrowed */
-    struct pfl_quotas *quotas;    /* borrowed */
-    struct pfl_list streams;      /* they free themselves */
+    struct pfl_peer_table *peers;                      /* borrowed */
+    struct pfl_quotas *quotas;                         /* borrowed */
+    struct pfl_list streams;                           /* they free themselves */
+    struct pfl_list buckets[PFL_STREAM_TABLE_BUCKETS]; /* the same, by their host's name */
     struct pfl_shares unread; /* memory for data from and for operators, by the operator's name */
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
 };
@@ -51,6 +53,9 @@ void pfl_stream_table_get_traffic(const struct pfl_stream_table *self,
  * without need. False: the share is used up. */
 bool pfl_stream_table_take_memory(struct pfl_stream_table *self, uint64_t share, size_t bytes);
 void pfl_stream_table_give_memory(struct pfl_stream_table *self, uint64_t share, size_t bytes);
+/* Of tables in which those of one host, and few others, are found: an operator may have streams to
+ * thousands. */
+size_t pfl_stream_table_get_bucket(const char *host);
 /* An operator's number in the shares. */
 uint64_t pfl_stream_table_get_share(const char *who);
 

@@ -24,7 +24,7 @@ from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
                           WINDOW, Peer, agent, answer_all, frame, literal, status_of, tls)
 
 ATTACKS = ["stranger", "long_chain", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
-           "many_requests", "heads_before_answer", "refused_requests", "refused_direct", "unread_answers", "large_fields_again", "costly_at_host",
+           "many_requests", "heads_before_answer", "streams_to_many", "refused_requests", "refused_direct", "unread_answers", "large_fields_again", "costly_at_host",
            "many_at_host", "raised_triggers", "scrapers", "scraped_relay", "opened_streams", "full_disk"]
 CANCEL = 8
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
@@ -466,6 +466,49 @@ def heads_before_answer(build):
         if not eve.is_ended(10):
             raise Failed("the relay still reads them")
         return net.judge()
+
+
+def refuse_many(net, count):
+    """Processor time of the relay for each of some requests for a stream beyond those of the role."""
+    peer = net.peer("operator-least")
+    peer.send(WIDE_WINDOW)
+    fields = ((":method", "CONNECT"), (":scheme", "https"), (":authority", "x"), (":path", "/v1/hosts/one/consumer"),
+              (":protocol", "perfetto-consumer"), ("perfleet-stream", "f" * 32), ("perfleet-window", "65536"))
+    first = b"".join(b"\x40" + literal(name, value)[1:] for name, value in fields)
+    again = bytes(128 + 62 + k for k in reversed(range(len(fields))))
+    for _ in range(12):
+        peer.connect("one", [("perfleet-window", "65536")])
+    before = cpu_seconds(net.children["relay"].pid)
+    for i in range(count):
+        if i % 100 == 0:
+            peer.send(b"".join(frame(HEADERS, END_HEADERS | END_STREAM, peer.next_id + 2 * k, first if i + k == 0 else again)
+                               for k in range(100)))
+        status = peer.answer(peer.next_id)
+        if status != 429:
+            raise Failed("beyond its role an operator is answered %s" % status)
+        peer.next_id += 2
+    peer.sock.close()
+    return (cpu_seconds(net.children["relay"].pid) - before) / count
+
+
+def streams_to_many(build):
+    """requests of one operator cost what they did, when another has streams to many hosts"""
+    hosts, of_one = 24, 180
+    with Net(build) as net:
+        net.make_hosts(["e%d" % i for i in range(hosts)])
+        agents = [agent(net.relay_address, str(net.keys), "host-e%d" % i) for i in range(hosts)]
+        quiet = min(refuse_many(net, 1000) for _ in range(3))
+        for i in range(hosts * of_one):
+            if i % 240 == 0:
+                agents.append(net.peer())
+            agents[-1].begin("CONNECT", "/v1/hosts/e%d/consumer" % (i // of_one),
+                             [("perfleet-stream", "%032x" % (i + 1)), ("perfleet-window", "65536")], False)
+            if i % 240 == 239 and agents[-1].ask("GET", "/healthz") != 200:
+                raise Failed("the streams are not taken")
+        attacked = min(refuse_many(net, 1000) for _ in range(3))
+        if attacked > 3 * quiet:
+            raise Failed("a request takes %.0f us, %.0f without streams" % (attacked * 1e6, quiet * 1e6))
+        return net.judge("a request takes %.0f us, %.0f without streams; " % (attacked * 1e6, quiet * 1e6))
 
 
 def opened_streams(build):

@@ -647,7 +647,8 @@ void world_close(void)
     for (unsigned i = 0; i < world.peers_len; i++)
         world_disconnect(&world.peer[i]);
     assert_true(pfl_list_is_empty(&world.streams.streams));
-    assert_true(pfl_list_is_empty(&world.requests.forwarded.all));
+    for (size_t i = 0; i < PFL_STREAM_TABLE_BUCKETS; i++)
+        assert_true(pfl_list_is_empty(&world.requests.forwarded.buckets[i]));
     assert_true(pfl_list_is_empty(&world.peers.peers));
     assert_int_equal(world.streams.unread.used, 0);
     pfl_quotas_fini(&world.quotas);
