@@ -227,11 +227,23 @@ static bool take_memory(void *user, size_t bytes)
     return true;
 }
 
+/* For requests: there may be many in a turn of the loop, and streams that are looked at. */
+static void trim_once_a_turn(struct pfl_stream_table *self, uint64_t share)
+{
+    uint64_t now_ms = now_of(self);
+
+    if (self->trimmed_share == share && self->trimmed_ms == now_ms)
+        return;
+    self->trimmed_share = share;
+    self->trimmed_ms = now_ms;
+    (void)trim_others(self, share, NULL);
+}
+
 bool pfl_stream_table_take_memory(struct pfl_stream_table *self, uint64_t share, size_t bytes)
 {
     if (pfl_shares_take(&self->unread, share, bytes))
         return true;
-    (void)trim_others(self, share, NULL);
+    trim_once_a_turn(self, share);
     return pfl_shares_take(&self->unread, share, bytes);
 }
 
@@ -253,7 +265,7 @@ static bool may_have_more(struct pfl_stream_table *self, uint64_t share)
 
     if (pfl_shares_has_room(&self->unread, share, room))
         return true;
-    (void)trim_others(self, share, NULL);
+    trim_once_a_turn(self, share);
     return pfl_shares_has_room(&self->unread, share, room);
 }
 

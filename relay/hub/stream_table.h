@@ -22,6 +22,8 @@ struct pfl_stream_table {
     struct pfl_list streams;                           /* they free themselves */
     struct pfl_list buckets[PFL_STREAM_TABLE_BUCKETS]; /* the same, by their host's name */
     struct pfl_shares unread; /* memory for data from and for operators, by the operator's name */
+    uint64_t trimmed_share;   /* whose streams were looked at for memory, for a request */
+    uint64_t trimmed_ms;      /* and when */
     struct pfl_traffic ended; /* `begun` of all, bytes of those that are over */
 };
 
