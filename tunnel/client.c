@@ -211,7 +211,8 @@ int pfl_tunnel_client_call(struct pfl_tunnel_client *self, const struct pfl_tunn
         .path = call->path,
         .fields = call->fields,
         .fields_len = call->fields_len,
-        .body_max_bytes = PFL_TUNNEL_BODY_MAX_BYTES,
+        .body_max_bytes =
+            call->body_max_bytes != 0 ? call->body_max_bytes : PFL_TUNNEL_BODY_MAX_BYTES,
         .on_done = call->on_done,
         .user = call->user,
     };

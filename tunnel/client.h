@@ -65,6 +65,7 @@ struct pfl_tunnel_call {
     const char *path;
     const struct pfl_h2_field *fields; /* borrowed until the call returns */
     size_t fields_len;
+    size_t body_max_bytes; /* 0: PFL_TUNNEL_BODY_MAX_BYTES */
     /* Once, from the loop. `err` 0: there was an answer (any status); else status is 0: PFL_ECLOSED
      * (connection lost), PFL_ELIMIT, PFL_ENOMEM. `body` is borrowed until return. */
     void (*on_done)(void *user, int err, unsigned status, struct pfl_span body);

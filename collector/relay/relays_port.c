@@ -6,7 +6,8 @@
  * for what changed since, which the relay answers when something did. Failures: a relay that is
  * lost is dialled again, and then asked for everything; one that refuses is asked again after a
  * wait. Ownership: clients until their on_closed, then this is freed. Limits: PFL_RELAYS_MAX, a
- * question every PAUSE_MS.
+ * question every PAUSE_MS; lists of a relay have a tenth of the loop, however often it says that
+ * there is more.
  */
 #include "collector/relay/relays_port.h"
 
@@ -19,6 +20,8 @@
 
 #define PAUSE_MS   200u
 #define REFUSED_MS 15000u
+#define LIST_TIMES 10u /* of the time that a list took, before the next one */
+#define NS_PER_MS  1000000u
 
 _Static_assert(PFL_RELAYS_MAX <= PFL_HOST_MAP_RELAYS, "a bit for each relay");
 
@@ -77,21 +80,29 @@ static void on_host(void *user, const struct pfl_spool_host *host)
     r->relays->conf.on_host(r->relays->conf.user, r->index, &seen);
 }
 
+static void tell_unreadable(struct relay *r, int err)
+{
+    pfl_log_warn("spools-unreadable", "address=%s reason=\"%s\"", pfl_log_quote_str(r->address),
+                 pfl_err_str(err));
+    ask_later(r, REFUSED_MS);
+}
+
 static void read_list(struct relay *r, struct pfl_span body)
 {
+    uint64_t since_ns = uv_hrtime();
     struct pfl_spool_list list;
     int rc = pfl_spool_list_parse(body, on_host, r, &list);
+    uint64_t pause_ms;
 
     if (rc != 0) {
-        pfl_log_warn("spools-unreadable", "address=%s reason=\"%s\"", pfl_log_quote_str(r->address),
-                     pfl_err_str(rc));
-        ask_later(r, REFUSED_MS);
+        tell_unreadable(r, rc);
         return;
     }
     memcpy(r->version, list.version, sizeof(r->version));
     r->is_from_start = list.has_more && (list.is_from_start || r->is_from_start);
     r->relays->conf.on_listed(r->relays->conf.user, r->index, !list.has_more);
-    ask_later(r, list.has_more ? 0 : PAUSE_MS);
+    pause_ms = (uv_hrtime() - since_ns) * LIST_TIMES / NS_PER_MS;
+    ask_later(r, list.has_more || pause_ms > PAUSE_MS ? pause_ms : PAUSE_MS);
 }
 
 static void on_answer(void *user, int err, unsigned status, struct pfl_span body)
@@ -103,6 +114,10 @@ static void on_answer(void *user, int err, unsigned status, struct pfl_span body
         return;
     if (err == 0 && status == 200) {
         read_list(r, body);
+        return;
+    }
+    if (err == PFL_ELIMIT) {
+        tell_unreadable(r, err);
         return;
     }
     if (err == 0 && pfl_log_limit_take(&r->log, "spools-refused", uv_now(r->relays->conf.loop)))
@@ -119,6 +134,7 @@ static void ask(struct relay *r)
                                    .path = PFL_TUNNEL_SPOOLS_PATH,
                                    .fields = &field,
                                    .fields_len = r->version[0] != '\0' ? 1 : 0,
+                                   .body_max_bytes = PFL_SPOOL_LIST_BYTES_MAX,
                                    .on_done = on_answer,
                                    .user = r};
     int rc;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of spools: see spool_list.h. Happy path: each entry's fields, then its labels as
- * "name=value". Failures: an entry without a valid name is ignored and counted. Limits: labels of a
- * host.
+ * "name=value". Failures: an entry without a valid name is ignored and counted; a list of more
+ * values than a relay sends is not parsed: a byte can be one, which costs 50 bytes and the time for
+ * them. Limits: labels of a host; PFL_SPOOL_LIST_VALUES_MAX.
  */
 #include "collector/relay/spool_list.h"
 
@@ -84,17 +85,30 @@ static int read_version(const json_t *root, char *dst)
     return len > 0 && (size_t)len < PFL_SPOOL_LIST_VERSION_BYTES ? 0 : PFL_EPARSE;
 }
 
+/* Each value but the first is behind one of these; those within texts count, too. */
+static bool has_too_many_values(struct pfl_span body)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < body.len; i++)
+        count += body.data[i] == ',' || body.data[i] == '[' || body.data[i] == '{';
+    return count > PFL_SPOOL_LIST_VALUES_MAX;
+}
+
 int pfl_spool_list_parse(struct pfl_span body_untrusted, pfl_spool_list_on_host on_host, void *user,
                          struct pfl_spool_list *ret_list)
 {
     struct pfl_spool_list list = {.hosts = 0};
-    struct labels *labels = pfl_mem_alloc(sizeof(*labels));
+    struct labels *labels;
     json_error_t error;
     json_t *root;
     json_t *hosts;
     json_t *entry;
     size_t i;
 
+    if (has_too_many_values(body_untrusted))
+        return PFL_ELIMIT;
+    labels = pfl_mem_alloc(sizeof(*labels));
     if (labels == NULL)
         return PFL_ENOMEM;
     root = json_loadb((const char *)body_untrusted.data, body_untrusted.len, 0, &error);

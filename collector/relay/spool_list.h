@@ -10,6 +10,9 @@
 #include "proto/order/order_set.h"
 #include "proto/tunnel/identity.h"
 
+/* A relay sends 256 hosts of at most 32 labels: 1.2 MB, 11,000 values. */
+#define PFL_SPOOL_LIST_BYTES_MAX     (2u << 20)
+#define PFL_SPOOL_LIST_VALUES_MAX    32768u
 #define PFL_SPOOL_LIST_LABELS_MAX    64u
 #define PFL_SPOOL_LIST_VERSION_BYTES 64u
 
@@ -35,7 +38,8 @@ struct pfl_spool_list {
     bool has_more; /* ask again at once */
 };
 
-/* PFL_EPARSE: no such list, and nothing was reported; PFL_ENOMEM. */
+/* PFL_EPARSE: no such list, and nothing was reported; PFL_ELIMIT: the same, it is too long;
+ * PFL_ENOMEM. */
 PFL_MUST_USE int pfl_spool_list_parse(struct pfl_span body_untrusted,
                                       pfl_spool_list_on_host on_host, void *user,
                                       struct pfl_spool_list *ret_list);

@@ -4,20 +4,23 @@ import contextlib
 import hashlib
 import os
 import signal
+import socket
 import sqlite3
+import ssl
 import struct
 import subprocess
 import threading
 import time
 
 from attacks.collection import COLLECTOR, LIST_SEGMENTS, READ_SEGMENT, Collection, HELLO, Spool, field
-from fleet import cpu_seconds, wait_until
+from fleet import cpu_seconds, memory_kib, wait_until
 from postgres import Postgres
-from tunnel_abuse import ACK, DATA, GOAWAY, RST, SETTINGS, WINDOW, agent, answer_all, frame
+from tunnel_abuse import (ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PREFACE, RST, SETTINGS, WINDOW, Peer,
+                          agent, answer_all, frame)
 from world import Failed, get_slowness
 
 ATTACKS = ["costly_searches", "many_labels", "heavy_descriptions", "full_store", "small_traces", "gaps_said_again",
-           "clock_behind"]
+           "clock_behind", "long_lists"]
 RELEASE_SEGMENT = 7
 POLICY = """rule { name: "all" operator: "me" host: "*" }
 rule { name: "collector" operator: "col" host: "*" role: "collect" }
@@ -41,7 +44,7 @@ class Collector(Collection):
         self.start("collector", [self.program("collector", "perfleet-collector"), "--relay", self.relay_address,
                                  "--store", self.dir / "store", *self.options_of_collector, *self.tls("operator-col")])
         self.started += 1
-        wait_until(lambda: self.log("collector").count("serving: ") == self.started, "the collector does not serve")
+        wait_until(lambda: self.log("collector").count("serving: ") >= self.started, "the collector does not serve")
 
     def fill_index(self, rows, more=field(16, b"a" * 255) * 2, is_gap=0):
         """Traces of one host; two data sources as any host gives them. The collector looks for objects, not for gaps'."""
@@ -384,3 +387,86 @@ def clock_behind(build):
         if age_s > 120:
             raise Failed("what was stored now is %d s old" % age_s)
         return net.judge("what was stored now is %d s old; " % age_s)
+
+
+class PlayedRelay:
+    """A relay with a certificate of the fleet, which answers each question by the same body, as fast as it is read."""
+
+    def __init__(self, keys, name, body):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(keys / ("relay-%s.pem" % name), keys / ("relay-%s.key" % name))
+        self.context.load_verify_locations(keys / "ca.pem")
+        self.context.verify_mode = ssl.CERT_REQUIRED
+        self.context.set_alpn_protocols(["pfl-collector/1", "h2"])
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.body, self.asked = body, 0
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def serve(self, sock):
+        with contextlib.suppress(OSError):
+            peer = Peer.__new__(Peer)
+            peer.__dict__.update(sock=self.context.wrap_socket(sock, server_side=True), pending=b"", is_closed=False)
+            if peer.sock.selected_alpn_protocol() == "h2":
+                self.answer_all(peer)
+            peer.send(PREFACE + frame(SETTINGS, 0, 0))
+            while not peer.is_closed:
+                peer.read(1)
+
+    def answer_all(self, peer):
+        left = len(PREFACE)
+        while left:
+            left -= len(peer.sock.recv(left))
+        peer.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 8, 1)))
+        rooms, first, stream, at = {0: 65535}, 65535, None, 0
+        while not peer.is_closed:
+            has_room = stream is not None and rooms[0] > 16000 and rooms.get(stream, first) > 16000
+            got = peer.read(0 if has_room else 1)
+            if got and got[0] == SETTINGS:
+                first = dict(struct.iter_unpack(">HI", got[3])).get(4, first)
+            elif got and got[0] == WINDOW:
+                rooms[got[2]] = rooms.get(got[2], first) + int.from_bytes(got[3], "big")
+            elif got and got[0] == HEADERS:
+                peer.send(frame(HEADERS, END_HEADERS, got[2], b"\x88"))
+                self.asked, stream, at = self.asked + 1, got[2], 0
+            elif got and got[0] == RST:
+                stream = None
+            elif has_room:
+                piece = self.body[at:at + 16000]
+                at += len(piece)
+                peer.send(frame(DATA, END_STREAM if at == len(self.body) else 0, stream, piece))
+                rooms[0], rooms[stream] = rooms[0] - len(piece), rooms.get(stream, first) - len(piece)
+                stream = stream if at < len(self.body) else None
+
+
+def long_lists(build):
+    """a relay whose lists of spools are as long as can be, and have no end, holds up nobody at the collector"""
+    ends = b'{"version":"1","has_more":true,"is_from_start":true,"hosts":[1', b"]}"
+    long, short = ends[0] + b",1" * ((8 << 20) - 100) + ends[1], ends[0] + b",{}" * 15000 + ends[1]
+    found = []
+    for body in (long, short):
+        net = Collector(build)
+        net.pki("relay", "liar", "--ip", "127.0.0.1")
+        with net:
+            relay = PlayedRelay(net.keys, "liar", body)
+            net.options_of_collector = ("--relay", relay.address)
+            net.start_collector()
+            wait_until(lambda: relay.asked, "the collector does not ask the relay")
+            pid, reader = net.children["collector"].pid, Reader(net, "ann")
+            begin, used, answers = time.monotonic(), cpu_seconds(net.children["collector"].pid), 0
+            while time.monotonic() < begin + 5:
+                reader.send(field(2, field(12, 1)))
+                reader.read_end()
+                answers += 1
+                time.sleep(0.02)
+            share = (cpu_seconds(pid) - used) / (time.monotonic() - begin)
+            peak = memory_kib(pid, "VmHWM") >> 10
+            if share > 0.4 or peak > 100:
+                raise Failed("the collector takes %.2f of a core and %d MiB: %d answers" % (share, peak, answers))
+            found.append("%.2f of a core, %d MiB, %d answers" % (share, peak, answers))
+    return "; ".join(found)

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -55,6 +56,24 @@ static void a_host_has_its_labels_and_its_figures(void **state)
     assert_string_equal(seen.label, "role=web");
     assert_string_equal(seen.orders, "00000000000000ff");
     assert_true(seen.last.is_connected && seen.last.segments == 3 && seen.last.bytes == 4096);
+}
+
+/* Each byte or two would be a value. */
+static void what_no_relay_sends_is_not_parsed(void **state)
+{
+    static char text[2 * PFL_SPOOL_LIST_VALUES_MAX + 100];
+    struct pfl_spool_list list;
+    struct seen seen;
+    size_t len = (size_t)snprintf(text, sizeof(text), "{\"version\":5,\"hosts\":[1");
+
+    (void)state;
+    for (unsigned i = 0; i < PFL_SPOOL_LIST_VALUES_MAX - 4; i++, len += 2)
+        memcpy(text + len, ",1", 2);
+    memcpy(text + len, "]}", 2);
+    assert_int_equal(parse(text, &seen, &list), 0);
+    assert_int_equal(list.ignored, PFL_SPOOL_LIST_VALUES_MAX - 3);
+    memcpy(text + len, ",1,1]}", 6);
+    assert_int_equal(parse(text, &seen, &list), PFL_ELIMIT);
 }
 
 static void a_host_without_a_spool_has_zeros(void **state)
@@ -135,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_has_its_labels_and_its_figures),
+        cmocka_unit_test(what_no_relay_sends_is_not_parsed),
         cmocka_unit_test(a_host_without_a_spool_has_zeros),
         cmocka_unit_test(a_list_from_the_start_says_so_of_each_host_and_that_there_are_more),
         cmocka_unit_test(entries_that_are_malformed_are_counted),
