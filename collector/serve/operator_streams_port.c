@@ -619,7 +619,11 @@ static int ask_scope(struct stream *s)
 {
     struct pfl_tunnel_client *client = pfl_relays_get_client(s->streams->conf.relays, s->relay);
     char path[PATH_BYTES];
-    struct pfl_tunnel_call call = {.method = "GET", .path = path, .on_done = on_scope, .user = s};
+    struct pfl_tunnel_call call = {.method = "GET",
+                                   .path = path,
+                                   .body_max_bytes = PFL_POLICY_SCOPE_MAX_BYTES,
+                                   .on_done = on_scope,
+                                   .user = s};
     int rc;
 
     if (client == NULL)

@@ -10,8 +10,10 @@
 #include "base/err.h"
 
 #define PFL_POLICY_MAX_BYTES (1u << 20) /* of the file */
-#define PFL_POLICY_MAX_ROLES 256u
-#define PFL_POLICY_WHY_BYTES 320u
+/* Of what of it concerns one operator: of each rule and role more is written than its text has. */
+#define PFL_POLICY_SCOPE_MAX_BYTES (2u * PFL_POLICY_MAX_BYTES)
+#define PFL_POLICY_MAX_ROLES       256u
+#define PFL_POLICY_WHY_BYTES       320u
 /* Of an operator or host, with NUL: PFL_IDENTITY_NAME_BYTES (proto/tunnel/identity.h). */
 #define PFL_POLICY_NAME_BYTES 64u
 

@@ -2,7 +2,8 @@
 /*
  * Answers about collectors: see collector_list.h. Happy path: the text is made at once, and its
  * memory counts for the operator until it is read. Failures: 403 and a line of the audit log, 503
- * without memory. Owns nothing. Limits: PFL_PEER_TABLE_COLLECTORS, PFL_POLICY_MAX_BYTES.
+ * without memory. Owns nothing. Limits: PFL_PEER_TABLE_COLLECTORS,
+ * PFL_POLICY_SCOPE_MAX_BYTES.
  */
 #include "relay/hub/collector_list.h"
 
@@ -12,8 +13,6 @@
 #include "perfleet/policy.fields.h"
 
 #define ENTRY_BYTES (PFL_IDENTITY_NAME_BYTES + 16u)
-/* Of each rule and role for the operator more is written than the policy's text has. */
-#define SCOPE_MAX_BYTES (2u * PFL_POLICY_MAX_BYTES)
 
 static bool refuse(const struct pfl_host_request *request, const char *right, const char *detail)
 {
@@ -94,7 +93,7 @@ void pfl_collector_list_send_scope(struct pfl_forwarded_requests *answers,
 
     if (!pfl_collector_list_admit_collector(request, "scope"))
         return;
-    pfl_buf_init(&text, SCOPE_MAX_BYTES);
+    pfl_buf_init(&text, PFL_POLICY_SCOPE_MAX_BYTES);
     rc = pfl_policy_write_scope(request->peer->table->policy, request->route->name, &text);
     respond(answers, request, "text/plain", rc, &text);
     pfl_buf_fini(&text);
