@@ -283,6 +283,11 @@ const char *pfl_relays_get_name(const struct pfl_relays *self)
     return self->name;
 }
 
+unsigned pfl_relays_count(const struct pfl_relays *self)
+{
+    return (unsigned)self->conf.len;
+}
+
 unsigned pfl_relays_count_connected(const struct pfl_relays *self)
 {
     unsigned count = 0;

@@ -30,6 +30,7 @@ PFL_MUST_USE int pfl_relays_open(const struct pfl_relays_conf *conf,
                                  struct pfl_relays **ret_relays);
 const char *pfl_relays_get_fleet(const struct pfl_relays *self);
 const char *pfl_relays_get_name(const struct pfl_relays *self); /* of the own certificate */
+unsigned pfl_relays_count(const struct pfl_relays *self);
 unsigned pfl_relays_count_connected(const struct pfl_relays *self);
 /* NULL while it is not connected. */
 struct pfl_tunnel_client *pfl_relays_get_client(struct pfl_relays *self, unsigned relay);

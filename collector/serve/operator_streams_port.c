@@ -635,14 +635,28 @@ static int ask_scope(struct stream *s)
     return rc;
 }
 
-static unsigned count_of(const struct pfl_operator_streams *v, const char *operator_name)
+/* Streams that came by this relay; `operator_name` NULL: of all operators. */
+static unsigned count_of(const struct pfl_operator_streams *v, unsigned relay,
+                         const char *operator_name)
 {
     const struct pfl_list *it;
     unsigned n = 0;
 
-    PFL_LIST_EACH (it, &v->list)
-        n += strcmp(((const struct stream *)(const void *)it)->operator_name, operator_name) == 0;
+    PFL_LIST_EACH (it, &v->list) {
+        const struct stream *s = (const struct stream *)(const void *)it;
+
+        n += s->relay == relay &&
+             (operator_name == NULL || strcmp(s->operator_name, operator_name) == 0);
+    }
     return n;
+}
+
+/* Of several relays, one that lies, in whatever names, leaves as many as it has to the others. */
+static bool has_room(const struct pfl_operator_streams *v, unsigned relay)
+{
+    unsigned left = PFL_OPERATOR_STREAMS_MAX - v->figures.streams;
+
+    return left != 0 && (pfl_relays_count(v->conf.relays) == 1 || count_of(v, relay, NULL) < left);
 }
 
 static void begin_stream(struct pfl_operator_streams *v, unsigned relay,
@@ -684,9 +698,9 @@ void pfl_operator_streams_take(struct pfl_operator_streams *self, unsigned relay
         refuse(h2_stream, 400, "bad request", "the relay does not say for which operator it asks");
     else if (self->is_stopped)
         refuse(h2_stream, 503, "stopping", "the collector stops");
-    else if (self->figures.streams >= PFL_OPERATOR_STREAMS_MAX)
+    else if (!has_room(self, relay))
         refuse(h2_stream, 429, "too many streams", "the collector has as many streams as it may");
-    else if (count_of(self, route.operator_name) >= PFL_OPERATOR_STREAMS_OF_ONE)
+    else if (count_of(self, relay, route.operator_name) >= PFL_OPERATOR_STREAMS_OF_ONE)
         refuse(h2_stream, 429, "too many streams",
                "you have as many streams to this collector as you may");
     else

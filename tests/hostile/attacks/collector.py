@@ -419,7 +419,7 @@ class PlayedRelay:
             peer.send(PREFACE + frame(SETTINGS, 0, 0))
             while not self.asked:
                 peer.read(0.1)
-            for i in range(0 if self.has_end else 60):
+            for i in range(0 if self.has_end else 90):
                 peer.begin("CONNECT", "/v1/collector", [("perfleet-operator", "op%d" % (i // 3))], False,
                            protocol="perfleet-collector")
             while not peer.is_closed:
