@@ -11,10 +11,10 @@
  * by a timer of the thread); the kernel then closes it without waiting. A close that cannot be
  * interrupted (a FUSE server that does not answer) blocks that thread; a user has a share of the
  * threads.
- * Failures: without a thread the descriptor stays open until the next call. With a full table,
- * which pfl_closer_is_full prevents, it stays open for good. Ownership: descriptors, from the call
- * on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*; after the first
- * USERS_MAX - KINDS queues, all further users share one of each kind.
+ * Failures: without a thread the descriptor stays open until the next call, or retry. With a full
+ * table, which pfl_closer_is_full prevents, it stays open for good. Ownership: descriptors, from
+ * the call on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*; when all
+ * queues have users, all further users share one of each kind.
  */
 #include "base/closer.h"
 
@@ -31,7 +31,7 @@
 
 #include "base/shares.h"
 
-#define USERS_MAX   128u /* queues */
+#define USERS_MAX   512u /* queues; a half is for users below PFL_CLOSER_MANY_IDS alone */
 #define KICK_MS     10
 #define KICK_SIGNAL SIGURG /* otherwise unused, and ignored by default */
 #define STACK_BYTES (256u * 1024)
@@ -44,14 +44,15 @@ enum kind {
     RECEIVED, /* from the user */
     SOCKETS,  /* with unread messages */
     MEMORY,   /* our own */
-    SEALS,    /* memory to be sealed first */
+    WORK,     /* something is done first */
     KINDS
 };
 
 struct entry {
     int fd;
-    unsigned seals;
-    uint32_t next; /* index + 1 */
+    int other;            /* -1: none */
+    pfl_closer_work work; /* NULL: none */
+    uint32_t next;        /* index + 1 */
 };
 
 struct user {
@@ -75,7 +76,9 @@ static struct {
     struct user users[USERS_MAX];
     uint32_t turn; /* the user that is served next */
     unsigned threads[KINDS];
-    bool is_handling; /* KICK_SIGNAL */
+    unsigned of_many_ids;     /* users from PFL_CLOSER_MANY_IDS on for whom a thread works */
+    bool lacks_thread[KINDS]; /* one could not be made */
+    bool is_handling;         /* KICK_SIGNAL */
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
 static void on_kick(int number)
@@ -83,14 +86,26 @@ static void on_kick(int number)
     (void)number;
 }
 
+static bool has_many_ids(uint32_t uid)
+{
+    return uid >= PFL_CLOSER_MANY_IDS && uid != PFL_CLOSER_NOBODY;
+}
+
 static uint32_t pending_of(const struct user *u)
 {
     return u->queued + u->closing;
 }
 
-/* The user's queue, or a free one, or one of the last. */
+/* Of all users for whom there is no other. */
+static bool is_shared(uint32_t at)
+{
+    return at % (USERS_MAX / 2) >= USERS_MAX / 2 - KINDS;
+}
+
+/* The user's queue, or a free one, or a shared one. */
 static struct user *find_user(uint32_t uid, enum kind kind)
 {
+    const uint32_t end = has_many_ids(uid) ? USERS_MAX / 2 : USERS_MAX;
     struct user *found = NULL;
 
     for (uint32_t i = 0; i < USERS_MAX; i++) {
@@ -98,21 +113,23 @@ static struct user *find_user(uint32_t uid, enum kind kind)
 
         if (pending_of(u) != 0 && u->uid == uid && u->kind == kind)
             return u;
-        if (found == NULL && i < USERS_MAX - KINDS && pending_of(u) == 0)
+        if (found == NULL && i < end && !is_shared(i) && pending_of(u) == 0)
             found = u;
     }
-    return found != NULL ? found : &closer.users[USERS_MAX - 1 - kind];
+    return found != NULL ? found : &closer.users[end - 1 - kind];
 }
 
 /* A person with many accounts can have each of these blocked: one for an account is the least. */
 static uint32_t threads_of_user(enum kind kind)
 {
-    return kind == SEALS ? 1 : PFL_CLOSER_USER_THREADS;
+    return kind == WORK ? 1 : PFL_CLOSER_USER_THREADS;
 }
 
 static bool may_close(const struct user *u, enum kind kind)
 {
-    return u->kind == kind && u->queued != 0 && u->closing < threads_of_user(kind);
+    return u->kind == kind && u->queued != 0 && u->closing < threads_of_user(kind) &&
+           (kind != WORK || !has_many_ids(u->uid) ||
+            closer.of_many_ids < PFL_CLOSER_WORK_THREADS / 2);
 }
 
 /* The next user in turn for whom a thread may work; NULL: nothing to do. */
@@ -208,14 +225,19 @@ static void *run_thread(void *kind_at)
     (void)pthread_mutex_lock(&closer.lock);
     while ((u = next_user(kind)) != NULL) {
         struct entry entry = pop(u);
+        bool is_of_many = kind == WORK && has_many_ids(u->uid);
 
         u->closing++;
+        closer.of_many_ids += is_of_many;
         (void)pthread_mutex_unlock(&closer.lock);
-        if (entry.seals != 0)
-            (void)fcntl(entry.fd, F_ADD_SEALS, entry.seals);
+        if (entry.work != NULL)
+            entry.work(entry.fd, entry.other);
+        if (entry.other >= 0)
+            (void)close(entry.other);
         (void)close(entry.fd);
         (void)pthread_mutex_lock(&closer.lock);
         u->closing--;
+        closer.of_many_ids -= is_of_many;
         closer.pending--;
         closer.received -= kind == RECEIVED;
     }
@@ -231,14 +253,22 @@ static void *run_thread(void *kind_at)
 /* As many as may work now. */
 static unsigned count_wanted_threads(enum kind kind)
 {
+    const unsigned max = kind == WORK ? PFL_CLOSER_WORK_THREADS : PFL_CLOSER_THREADS;
     unsigned wanted = 0;
+    unsigned of_many_ids = 0;
 
     for (uint32_t i = 0; i < USERS_MAX; i++) {
-        uint32_t pending = closer.users[i].kind == kind ? pending_of(&closer.users[i]) : 0;
+        const struct user *u = &closer.users[i];
+        uint32_t pending = u->kind == kind ? pending_of(u) : 0;
 
-        wanted += pending < threads_of_user(kind) ? pending : threads_of_user(kind);
+        pending = pending < threads_of_user(kind) ? pending : threads_of_user(kind);
+        if (kind == WORK && has_many_ids(u->uid))
+            of_many_ids += pending;
+        else
+            wanted += pending;
     }
-    return wanted < PFL_CLOSER_THREADS ? wanted : PFL_CLOSER_THREADS;
+    wanted += of_many_ids < max / 2 ? of_many_ids : max / 2;
+    return wanted < max ? wanted : max;
 }
 
 static void handle_kicks(void)
@@ -257,6 +287,7 @@ static void make_threads(enum kind kind)
     pthread_attr_t attr;
     pthread_t thread;
 
+    closer.lacks_thread[kind] = false;
     if (closer.threads[kind] >= wanted || pthread_attr_init(&attr) != 0)
         return;
     handle_kicks();
@@ -264,33 +295,38 @@ static void make_threads(enum kind kind)
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
     if (pthread_create(&thread, &attr, run_thread, (void *)(uintptr_t)kind) == 0)
         closer.threads[kind]++;
+    closer.lacks_thread[kind] = closer.threads[kind] < wanted;
     (void)pthread_attr_destroy(&attr);
 }
 
-static void close_later(int fd, unsigned seals, uint32_t uid, enum kind kind)
+static void push_entry(struct entry entry, uint32_t uid, enum kind kind)
 {
     (void)pthread_mutex_lock(&closer.lock);
-    if (push(uid, kind, (struct entry){.fd = fd, .seals = seals}))
+    if (push(uid, kind, entry))
         make_threads(kind);
     (void)pthread_mutex_unlock(&closer.lock);
+}
+
+static void close_later(int fd, uint32_t uid, enum kind kind)
+{
+    push_entry((struct entry){.fd = fd, .other = -1}, uid, kind);
 }
 
 void pfl_closer_close(int fd, uint32_t uid)
 {
     if (fd >= 0)
-        close_later(fd, 0, uid, RECEIVED);
+        close_later(fd, uid, RECEIVED);
 }
 
 void pfl_closer_close_memory(int fd, uint32_t uid)
 {
     if (fd >= 0)
-        close_later(fd, 0, uid, MEMORY);
+        close_later(fd, uid, MEMORY);
 }
 
-void pfl_closer_seal(int fd, unsigned seals, uint32_t uid)
+void pfl_closer_run(int fd, int other, pfl_closer_work work, uint32_t uid)
 {
-    if (fd >= 0)
-        close_later(fd, seals, uid, SEALS);
+    push_entry((struct entry){.fd = fd, .other = other, .work = work}, uid, WORK);
 }
 
 void pfl_closer_close_socket(int *fd, uint32_t uid)
@@ -306,7 +342,7 @@ void pfl_closer_close_socket(int *fd, uint32_t uid)
     if (ioctl(sock, FIONREAD, &unread) == 0 && unread == 0)
         (void)close(sock);
     else
-        close_later(sock, 0, uid, SOCKETS);
+        close_later(sock, uid, SOCKETS);
 }
 
 void pfl_closer_close_socket_later(int *fd, uint32_t uid)
@@ -315,7 +351,7 @@ void pfl_closer_close_socket_later(int *fd, uint32_t uid)
 
     *fd = -1;
     if (sock >= 0)
-        close_later(sock, 0, uid, SOCKETS);
+        close_later(sock, uid, SOCKETS);
 }
 
 void pfl_closer_close_received(struct msghdr *msg, uint32_t uid)
@@ -416,6 +452,16 @@ bool pfl_closer_is_full(void)
     is_full = closer.pending >= PFL_CLOSER_MAX_FDS / 2;
     (void)pthread_mutex_unlock(&closer.lock);
     return is_full;
+}
+
+void pfl_closer_retry(void)
+{
+    (void)pthread_mutex_lock(&closer.lock);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        if (closer.lacks_thread[kind])
+            make_threads(kind);
+    }
+    (void)pthread_mutex_unlock(&closer.lock);
 }
 
 void pfl_closer_wait(void)

@@ -80,8 +80,10 @@ static const struct rule with_arguments[] = {
     {"prctl", 0, INT, PR_SET_NAME},
 };
 
-static const struct rule memory_rules[] = {{"fcntl", 1, INT, F_ADD_SEALS}};
-static const char *const memory_calls[] = {"memfd_create", "ftruncate", "fallocate", "mlock"};
+static const struct rule memory_rules[] = {{"fcntl", 1, INT, F_ADD_SEALS},
+                                           {"fcntl", 1, INT, F_SETPIPE_SZ}};
+static const char *const memory_calls[] = {"memfd_create", "ftruncate", "fallocate", "mlock",
+                                           "pwrite64",     "pipe2",     "splice"};
 
 /* A name of a UNIX socket for base/io/subject.h: addresses of other families are longer. */
 #define SUBJECT_NAME_BYTES 15u

@@ -5,7 +5,9 @@
  *
  * Who has the descriptor of a memfd can make holes in it, and the kernel lets all who read a page
  * there, map the memory or unmap it wait for the end of that, however long it takes. So once the
- * producer has mapped what was created here, a seal forbids that (docs/adr/0063). Until then
+ * producer has mapped what was created here, a seal forbids that (docs/adr/0063). Likewise, who has
+ * it mapped very often can have the kernel make huge pages of it, which keeps its pages locked: of
+ * each huge page's range one page is held then, which forbids that (docs/adr/0064). Until then
  * nothing is read.
  */
 #ifndef PFL_SERVICE_SMB_MAP_H
@@ -18,14 +20,16 @@
 enum pfl_smb_state {
     PFL_SMB_OURS,    /* nobody else has the descriptor, or its owner is trusted; or it is sealed */
     PFL_SMB_SHARED,  /* the producer has it; it is not known to have mapped it */
-    PFL_SMB_SEALING, /* a thread adds the seal */
-    PFL_SMB_FOREIGN, /* another seal forbids that: it is not touched any more, or unmapped */
+    PFL_SMB_SEALING, /* a thread adds the seal, and holds pages */
+    PFL_SMB_FOREIGN, /* that failed: it is not touched any more, or unmapped */
 };
 
 struct pfl_smb_map {
     struct pfl_smb smb; /* smb.base is NULL while there is no memory */
     size_t bytes;       /* mapped */
     int fd;             /* owned; -1 when there is none */
+    int held;           /* owned: a pipe with a byte of each page that is held; -1 */
+    int holds;          /* owned: the end where they are put; -1: a thread has it, or none */
     enum pfl_smb_state state;
     bool is_adopted;           /* the producer's own memory */
     volatile bool has_faulted; /* a page could not be read, and became zeros: no more are read */
@@ -54,7 +58,8 @@ static inline bool pfl_smb_map_is_open(const struct pfl_smb_map *self)
 
 /* Creates the memory; pfl_limits_choose_smb gives `size`. The producer is sent the map's `fd`:
  * then call share.
- * PFL_ESTATE when it is open already, PFL_EINVAL, PFL_EIO. */
+ * PFL_ESTATE when it is open already, PFL_EINVAL, PFL_EIO; PFL_ELIMIT: a smaller one may be made.
+ */
 PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size);
 /* The producer has the descriptor. */
 void pfl_smb_map_share(struct pfl_smb_map *self);

@@ -9,7 +9,7 @@ import time
 
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 
-ATTACKS = ["untouched_pages", "brought", "ends", "holes"]
+ATTACKS = ["untouched_pages", "brought", "ends", "holes", "huge_pages"]
 PAGE, SMB = 4096, 32 << 20
 MAPPINGS = 300  # to unmap all of them takes the most part of a second
 SEALS = 0x0001 | 0x0002 | 0x0004
@@ -224,4 +224,55 @@ def holes(build):
             raise Failed("the victim waited %.3f s, %.3f quiet %s" % (worst, quiet, victim.failed or ""))
         if said != ["sealed", "1"] or not any("producer-memory-foreign" in line for line in world.log_lines()):
             raise Failed("%s; who seals memory should get none any more, and be named" % said)
+        return "the victim waited %.3f s at most, %.3f quiet" % (worst, quiet)
+
+
+def make_huge(fd):
+    """The kernel locks the pages of a range of 2 MiB until all these mappings have lost them."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    size, count = 2 << 20, 10 * MAPPINGS
+    for begin in range(0, SMB, size):
+        room = libc.mmap(None, ctypes.c_size_t((count + 1) * size), 0, 0x4022, -1, ctypes.c_long(0))
+        first = (room + size - 1) // size * size
+        for at in range(first, first + count * size, size):
+            libc.mmap(ctypes.c_void_p(at), ctypes.c_size_t(size), 1, 0x11, fd, ctypes.c_long(begin))  # MAP_FIXED
+            libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), 22)
+        libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), 25)  # MADV_COLLAPSE
+        libc.munmap(ctypes.c_void_p(room), ctypes.c_size_t((count + 1) * size))
+
+
+def be_huge(ready, path):
+    producer = begin(path)
+    fill(producer.fds[0])
+    producer.call("RegisterTraceWriter", field(1, 1) + field(2, producer.buffer))
+    for page in range(0, SMB // PAGE, 512):
+        producer.call("CommitData", b"".join(
+            field(1, field(1, page + i) + field(2, 9) + field(3, producer.buffer)) for i in range(512)))
+    for _ in range(2):
+        if os.fork() == 0:
+            make_huge(producer.fds[0])
+            os._exit(0)
+    threading.Thread(target=commit_all_the_time, args=(producer,), daemon=True).start()
+    ready()
+
+
+def huge_pages(build):
+    """huge pages, made of memory that is mapped 3000 times, delay nobody"""
+    with World(build) as world:
+        consumer = Consumer(world.consumer)
+        why = consumer.enable(config("lazy"))
+        if why:
+            raise Failed(why)
+        victim = world.victim()
+        time.sleep(2)
+        quiet = victim.worst_s()
+        victim.forget()
+        said = world.attack("stranger", be_huge, world.producer).wait_ready()
+        time.sleep(8)
+        worst = victim.worst_s()
+        if said != "ready" or victim.failed or not world.is_alive():
+            raise Failed("%s %s" % (said, victim.failed))
+        if worst > max(0.2, 3 * quiet) * get_slowness():
+            raise Failed("the victim waited %.3f s, %.3f quiet" % (worst, quiet))
         return "the victim waited %.3f s at most, %.3f quiet" % (worst, quiet)

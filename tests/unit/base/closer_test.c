@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -245,6 +247,75 @@ static void memory_waits_behind_no_descriptor_of_others(void **state)
     pfl_closer_wait();
 }
 
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static atomic_uint begun;
+
+/* Until the test opens it. */
+static void wait_at_gate(int fd, int other)
+{
+    (void)fd;
+    (void)other;
+    atomic_fetch_add(&begun, 1);
+    (void)pthread_mutex_lock(&gate);
+    (void)pthread_mutex_unlock(&gate);
+}
+
+static void begin_works(uint32_t first_user, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        pfl_closer_run(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), -1, wait_at_gate, first_user + i);
+}
+
+static bool have_begun(unsigned count)
+{
+    for (unsigned i = 0; i < 5000 && atomic_load(&begun) < count; i++) {
+        pfl_closer_retry();
+        (void)usleep(1000);
+    }
+    return atomic_load(&begun) == count;
+}
+
+static void end_works(void)
+{
+    (void)pthread_mutex_unlock(&gate);
+    pfl_closer_wait();
+    atomic_store(&begun, 0);
+}
+
+/* As a container has them. */
+static void work_for_many_ids_leaves_threads_for_other_users(void **state)
+{
+    (void)state;
+    (void)pthread_mutex_lock(&gate);
+    begin_works(PFL_CLOSER_MANY_IDS, PFL_CLOSER_WORK_THREADS);
+    assert_true(have_begun(PFL_CLOSER_WORK_THREADS / 2));
+    begin_works(ALICE, 2);
+    assert_true(have_begun(PFL_CLOSER_WORK_THREADS / 2 + 2));
+    begin_works(ALICE, 1); /* has one */
+    assert_true(have_begun(PFL_CLOSER_WORK_THREADS / 2 + 2));
+    end_works();
+}
+
+#ifndef PFL_SANITIZED
+static void work_that_found_no_thread_is_done_when_there_is_one(void **state)
+{
+    struct rlimit limit;
+    struct rlimit none;
+
+    (void)state;
+    (void)pthread_mutex_lock(&gate);
+    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 4096, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    begin_works(ALICE, PFL_CLOSER_WORK_THREADS);
+    (void)usleep(100000);
+    assert_true(atomic_load(&begun) < PFL_CLOSER_WORK_THREADS); /* of stacks that were there */
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    assert_true(have_begun(PFL_CLOSER_WORK_THREADS));
+    end_works();
+}
+#endif
+
 int main(void)
 {
     const struct rlimit limit = {OPEN_FILES, OPEN_FILES};
@@ -256,6 +327,10 @@ int main(void)
         cmocka_unit_test(one_users_closes_that_do_not_end_leave_room_for_others),
         cmocka_unit_test(memory_waits_behind_no_descriptor_of_its_user),
         cmocka_unit_test(memory_waits_behind_no_descriptor_of_others),
+        cmocka_unit_test(work_for_many_ids_leaves_threads_for_other_users),
+#ifndef PFL_SANITIZED
+        cmocka_unit_test(work_that_found_no_thread_is_done_when_there_is_one),
+#endif
     };
 
     (void)setrlimit(RLIMIT_NOFILE, &limit);

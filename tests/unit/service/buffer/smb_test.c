@@ -245,7 +245,7 @@ static void pages_that_nobody_wrote_are_never_touched(void **state)
             assert_int_equal(pfl_smb_map_take(&fx.map, page, 0, &chunk), PFL_ENOENT);
     }
     assert_int_equal(fstat(fx.map.fd, &st), 0);
-    assert_int_equal(st.st_blocks, PAGE / 512);
+    assert_int_equal(st.st_blocks, 2 * PAGE / 512); /* and the first, which is there to be held */
     assert_int_equal(pfl_smb_map_take(&fx.map, 1, 2, &chunk), 0);
 }
 
@@ -293,6 +293,49 @@ static void shared_memory_is_touched_when_nobody_can_make_holes_in_it(void **sta
     assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), 0);
     assert_int_equal(pfl_smb_map_release(&fx.map, 2, 0, chunk.header), 0);
     assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_OURS); /* nothing more to do */
+}
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#define HUGE ((size_t)2 << 20)
+
+/* Has the kernel make a huge page of all the memory, as any process can that has the descriptor. */
+static int make_huge(void)
+{
+    uint8_t *room = mmap(NULL, 2 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *at = room + (HUGE - (uintptr_t)room % HUGE) % HUGE;
+    int rc;
+
+    assert_true(mmap(at, HUGE, PROT_READ, MAP_SHARED | MAP_FIXED, fx.map.fd, 0) != MAP_FAILED);
+    rc = madvise(at, HUGE, MADV_COLLAPSE) == 0 ? 0 : -errno;
+    assert_int_equal(munmap(room, 2 * HUGE), 0);
+    return rc;
+}
+
+/* The kernel locks all its pages meanwhile, as long as others have them mapped often. */
+static void sealed_memory_is_not_made_huge(void **state)
+{
+    (void)state;
+    write_chunk(2, 0, 1, 1);
+    finish_chunk(2, 0);
+    pfl_smb_map_share(&fx.map);
+    seal_until(PFL_SMB_OURS);
+    assert_int_not_equal(make_huge(), 0);
+    assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_OURS);
+}
+
+/* In a hole a page could be written, and then made huge. */
+static void memory_without_a_page_to_hold_is_left_alone(void **state)
+{
+    const uint8_t *base = fx.map.smb.base;
+
+    (void)state;
+    pfl_smb_map_share(&fx.map);
+    assert_int_equal(make_hole(0), 0);
+    seal_until(PFL_SMB_FOREIGN);
+    pfl_smb_map_fini(&fx.map);
+    assert_int_equal(munmap((void *)(uintptr_t)base, SMB), 0);
 }
 
 static bool is_mapped(const void *at)
@@ -762,6 +805,8 @@ int main(void)
         ROW(pages_that_nobody_wrote_are_never_touched),
         ROW(page_that_cannot_be_read_becomes_zeros),
         ROW(shared_memory_is_touched_when_nobody_can_make_holes_in_it),
+        ROW(sealed_memory_is_not_made_huge),
+        ROW(memory_without_a_page_to_hold_is_left_alone),
         ROW(memory_that_cannot_be_sealed_any_more_is_left_alone),
         ROW(memory_that_nobody_else_has_is_unmapped),
         ROW(page_that_takes_cpu_time_without_end_becomes_zeros),
