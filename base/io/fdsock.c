@@ -133,23 +133,35 @@ static int wanted_events(const struct fdsock *s)
 
 /* ---- what its user's sockets cost ---- */
 
-static void end_call(const struct fdsock *s, struct pfl_wake_cost_call call)
+static void end_call_of(uint32_t uid, struct pfl_wake_cost_call call)
 {
     static struct pfl_log_limit limit;
 
-    if (s->is_unix && pfl_wake_cost_end(&costs, s->uid, call) &&
-        pfl_log_limit_take(&limit, "socket-costly", uv_now(s->poll.loop)))
+    if (pfl_wake_cost_end(&costs, uid, call) &&
+        pfl_log_limit_take(&limit, "socket-costly",
+                           pfl_clock_now_ns(PFL_CLOCK_MONOTONIC) / 1000000))
         pfl_log_warn("socket-costly",
                      "uid=%u reason=\"very many wait for the other end of its sockets\"; its "
                      "sockets wait",
-                     s->uid);
+                     uid);
+}
+
+static void end_call(const struct fdsock *s, struct pfl_wake_cost_call call)
+{
+    if (s->is_unix)
+        end_call_of(s->uid, call);
+}
+
+static uint64_t get_wait_ms_of(uint32_t uid)
+{
+    return costs.due_ns != 0
+               ? pfl_wake_cost_get_wait_ms(&costs, uid, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC))
+               : 0;
 }
 
 static uint64_t get_wait_ms(const struct fdsock *s)
 {
-    return s->is_unix && costs.due_ns != 0
-               ? pfl_wake_cost_get_wait_ms(&costs, s->uid, pfl_clock_now_ns(PFL_CLOCK_MONOTONIC))
-               : 0;
+    return s->is_unix ? get_wait_ms_of(s->uid) : 0;
 }
 
 static void update_poll(struct fdsock *s);
@@ -194,17 +206,27 @@ static void on_handle_closed(uv_handle_t *handle)
     pfl_mem_free(s);
 }
 
-static void close_unix_socket(struct fdsock *s)
+static void close_unix_socket(int fd, uint32_t uid)
 {
     struct pfl_wake_cost_call call;
 
-    if (get_wait_ms(s) != 0) {
-        pfl_closer_close_socket_later(&s->fd, s->uid);
+    if (get_wait_ms_of(uid) != 0) {
+        pfl_closer_close_socket_later(&fd, uid);
         return;
     }
     call = pfl_wake_cost_begin(&costs);
-    pfl_closer_close_socket(&s->fd, s->uid);
-    end_call(s, call);
+    pfl_closer_close_socket(&fd, uid);
+    end_call_of(uid, call);
+}
+
+void pfl_fdsock_drop(int fd)
+{
+    struct pfl_peer_cred cred;
+
+    if (pfl_fdsock_get_cred(fd, &cred) == 0)
+        close_unix_socket(fd, cred.who);
+    else
+        close(fd);
 }
 
 static void begin_close(struct fdsock *s, int err, int saved_errno)
@@ -218,7 +240,7 @@ static void begin_close(struct fdsock *s, int err, int saved_errno)
     uv_close((uv_handle_t *)&s->poll, on_handle_closed);
     uv_close((uv_handle_t *)&s->timer, on_handle_closed);
     if (s->is_unix)
-        close_unix_socket(s);
+        close_unix_socket(s->fd, s->uid);
     else
         close(s->fd);
     s->fd = -1;

@@ -36,7 +36,8 @@ PFL_MUST_USE int pfl_fdsock_get_cred(int fd, struct pfl_peer_cred *ret_cred);
 /* Was the peer in this group (primary or supplementary) when it connected or listened? */
 bool pfl_fdsock_is_peer_in_group(int fd, uint32_t gid);
 
-/* Closes a connected socket that no stream was opened on: see base/closer.h. */
+/* Closes a connected socket that no stream was opened on: see base/closer.h. On a thread, while its
+ * user's sockets wait (wake_cost.h). */
 void pfl_fdsock_drop(int fd);
 
 /*

@@ -17,7 +17,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/closer.h"
 #include "base/io/fdsock.h"
 #include "base/io/subject.h"
 #include "base/mem.h"
@@ -166,16 +165,6 @@ int pfl_fdsock_prepare(int fd, bool *ret_is_unix)
         return setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one)) == 0 ? 0 : PFL_EIO;
     set_tcp_options(fd);
     return 0;
-}
-
-void pfl_fdsock_drop(int fd)
-{
-    struct pfl_peer_cred cred;
-
-    if (pfl_fdsock_get_cred(fd, &cred) == 0)
-        pfl_closer_close_socket(&fd, cred.who);
-    else
-        close(fd);
 }
 
 bool pfl_fdsock_is_peer_in_group(int fd, uint32_t gid)

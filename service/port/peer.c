@@ -17,7 +17,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/closer.h"
 #include "base/io/fdsock.h"
 #include "base/log.h"
 #include "base/shares.h"
@@ -111,15 +110,13 @@ bool pfl_peer_may_connect(struct pfl_service *service, const char *socket_name, 
 
     if (pfl_service_may_connect(service, is_unix ? cred.who : hash_host(*fd)))
         return true;
-    if (is_unix) {
+    if (is_unix)
         pfl_log_warn("connecting-too-often", "socket=%s uid=%u; its connections are closed",
                      socket_name, cred.uid);
-        pfl_closer_close_socket(fd, cred.who);
-        return false;
-    }
-    pfl_log_warn("connecting-too-often", "socket=%s; connections of a network peer are closed",
-                 socket_name);
-    (void)close(*fd);
+    else
+        pfl_log_warn("connecting-too-often", "socket=%s; connections of a network peer are closed",
+                     socket_name);
+    pfl_fdsock_drop(*fd);
     *fd = -1;
     return false;
 }

@@ -19,7 +19,7 @@ from service_peers import Consumer
 from world import Child, Failed, Producer, World, field, get_slowness
 
 ATTACKS = ["linger_passed", "linger_too_many", "linger_unread", "linger_out_of_band", "linger_consumer", "linger_signer",
-           "fuse_passed", "fuse_locked_position", "many_waiters"]
+           "fuse_passed", "fuse_locked_position", "many_waiters", "refused_waiters"]
 LINGER_S = 6
 
 
@@ -374,21 +374,27 @@ def fuse_locked_position(build):
 
 # ---- a connection for which very many wait at the other end ----
 
-def wait_for_one(ready, path):
-    """Whoever sends to this socket, reads or closes it, wakes all that wait for the other end."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    producer = Producer(path, "hostile", [])
+def have_waiters(sock, fds_max):
     for _ in range(10):
         begun, done = os.pipe()
         if os.fork() == 0:
             ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG
             epoll = select.epoll()
-            for _ in range(min(hard - 100, 20000)):
-                epoll.register(os.dup(producer.sock.fileno()), select.EPOLLIN | select.EPOLLET)
+            for _ in range(min(fds_max - 100, 20000)):
+                epoll.register(os.dup(sock.fileno()), select.EPOLLIN | select.EPOLLET)
             os.write(done, b"x")
             time.sleep(600)
         os.read(begun, 1)
+        os.close(begun)
+        os.close(done)
+
+
+def wait_for_one(ready, path):
+    """Whoever sends to this socket, reads or closes it, wakes all that wait for the other end."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    producer = Producer(path, "hostile", [])
+    have_waiters(producer.sock, hard)
 
     def ask():
         while True:
@@ -414,3 +420,47 @@ def many_waiters(build):
         if counts[1] < counts[0] / 2 or victim.failed or not world.is_alive():
             raise Failed("the victim had %d answers, %d quiet %s" % (counts[1], counts[0], victim.failed or ""))
         return "the victim had %d answers, %d quiet" % (counts[1], counts[0])
+
+
+def be_refused(ready, path, count):
+    """Who connects too often is closed at once."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    costly = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+    for sock in costly:
+        have_waiters(sock, hard)
+
+    def connect(sock):
+        for _ in range(200):
+            with socket.socket(socket.AF_UNIX) as other:
+                other.connect(path)
+        sock.connect(path)
+    for _ in range(6):
+        connect(socket.socket(socket.AF_UNIX))
+    for sock in costly[:2]:  # one is free, and one is noted
+        connect(sock)
+        time.sleep(0.5)
+    ready("noted")
+    for sock in costly[2:]:
+        connect(sock)
+        time.sleep(0.2)
+    time.sleep(600)
+
+
+def refused_waiters(build):
+    """nor at that of connections that are refused, from the second one on"""
+    with World(build) as world:
+        victim = world.victim()
+        child = world.attack("stranger", be_refused, world.producer, 6)
+        said = child.wait_ready()
+        victim.forget()
+        os.close(child.stay_end)  # it continues
+        child.stay_end = os.open("/dev/null", os.O_RDONLY)
+        time.sleep(3)
+        worst = victim.worst_s()
+        is_noted = any("socket-costly" in line for line in world.log_lines())
+        if said != "noted" or not is_noted or victim.failed or not world.is_alive():
+            raise Failed("%s, noted: %s %s" % (said, is_noted, victim.failed or ""))
+        if worst > 0.1 * get_slowness():
+            raise Failed("the victim waited %.3f s" % worst)
+        return "the victim waited %.3f s at most" % worst
