@@ -22,9 +22,8 @@
 #define CLOSE_TIMEOUT_MS 1000u
 /* Requests that are taken before the time is looked at: some 20 of the shortest. */
 #define FEED_BYTES 256u
-/* The same of answers and streams: a head that repeats a field of its table is 4 KiB in 11 bytes.
- */
-#define FEED_ANSWERS_BYTES 4096u
+/* The same of answers and streams, in which each piece costs: a record of TLS. */
+#define FEED_ANSWERS_BYTES (16u * 1024)
 #define HELD_MAX_BYTES     (256u * 1024)
 
 struct pfl_tunnel_link {
