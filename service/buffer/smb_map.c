@@ -164,12 +164,16 @@ void pfl_smb_map_guard(void)
         touch.has_timer = make_timer();
 }
 
+/* A thread that puts a page into the pipe may have it locked for long: then its user's thread
+ * closes it. */
 static void close_held(struct pfl_smb_map *self)
 {
-    if (self->held >= 0)
+    if (self->state == PFL_SMB_SEALING || self->state == PFL_SMB_FOREIGN) {
+        pfl_closer_run(self->held, self->holds, NULL, self->who);
+    } else if (self->held >= 0) {
         (void)close(self->held);
-    if (self->holds >= 0)
-        (void)close(self->holds);
+        (void)close(self->holds); /* or it is closed */
+    }
     self->held = self->holds = -1;
 }
 
@@ -299,15 +303,14 @@ static void seal_and_hold(int fd, int holds)
     }
 }
 
-/* Has the thread done it? It closes its end of the pipe at last. */
+/* Has the thread done it? It closes its end of the pipe at last. Only to poll never waits for a
+ * thread that has the pipe locked. */
 static enum pfl_smb_state look_at_seal(const struct pfl_smb_map *self)
 {
     struct pollfd end = {.fd = self->held};
     int held = 0;
     int seals;
 
-    if (ioctl(self->held, FIONREAD, &held) == 0 && (uint32_t)held == count_ranges(self->bytes))
-        return PFL_SMB_OURS;
     if (poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) != 0)
         return ioctl(self->held, FIONREAD, &held) == 0 &&
                        (uint32_t)held == count_ranges(self->bytes)
