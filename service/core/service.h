@@ -48,7 +48,7 @@
 #define PFL_SERVICE_CONNECT_AT_ONCE 1000u
 #define PFL_SERVICE_CONNECT_PER_S   100u
 #define PFL_SERVICE_CONN_BYTES      4096u /* charged for a connection */
-#define PFL_SERVICE_CONN_FDS        5u /* charged for a connection: its own, memory while it is sealed */
+#define PFL_SERVICE_CONN_FDS        3u /* charged for a connection: its own, and for memory, or a file */
 /* Limit of all buffers: a part of the machine's memory. A clone counts what it holds. */
 #define PFL_SERVICE_CLONE_BYTES (1u << 20) /* charged for a clone */
 #define PFL_SERVICE_MAX_CLONES  1024u
