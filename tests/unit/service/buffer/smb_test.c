@@ -11,11 +11,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "abi/state.h"
+#include "base/closer.h"
 #include "service/buffer/smb_scrape.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer/buffer_kit.h"
@@ -327,6 +329,50 @@ static void sealed_memory_is_not_made_huge(void **state)
     seal_until(PFL_SMB_OURS);
     assert_int_not_equal(make_huge(), 0);
     assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_OURS);
+}
+
+struct keeper {
+    pthread_t thread;
+    int ends[2];
+    int pipe;
+};
+
+/* Waits for a byte of a socket; the kernel keeps the pipe locked meanwhile. */
+static void *keep_locked(void *user)
+{
+    const struct keeper *k = user;
+
+    (void)splice(k->ends[0], NULL, k->pipe, NULL, 1, 0);
+    return NULL;
+}
+
+/* As the thread that seals does, if others keep a page locked that it is to hold. */
+static void a_pipe_that_is_kept_locked_holds_up_nobody(void **state)
+{
+    const uint8_t *base = fx.map.smb.base;
+    struct keeper k;
+
+    (void)state;
+    pfl_smb_map_share(&fx.map);
+    k.pipe = dup(fx.map.holds);
+    assert_true(k.pipe >= 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, k.ends), 0);
+    assert_int_equal(pthread_create(&k.thread, NULL, keep_locked, &k), 0);
+    (void)usleep(100000);
+    (void)alarm(20);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_SEALING);
+        (void)usleep(10000);
+    }
+    pfl_smb_map_fini(&fx.map);
+    (void)alarm(0);
+    assert_int_equal(send(k.ends[1], "", 1, 0), 1);
+    assert_int_equal(pthread_join(k.thread, NULL), 0);
+    pfl_closer_wait();
+    (void)close(k.pipe);
+    (void)close(k.ends[0]);
+    (void)close(k.ends[1]);
+    assert_int_equal(munmap((void *)(uintptr_t)base, SMB), 0);
 }
 
 /* In a hole a page could be written, and then made huge. */
@@ -810,6 +856,7 @@ int main(void)
         ROW(page_that_cannot_be_read_becomes_zeros),
         ROW(shared_memory_is_touched_when_nobody_can_make_holes_in_it),
         ROW(sealed_memory_is_not_made_huge),
+        ROW(a_pipe_that_is_kept_locked_holds_up_nobody),
         ROW(memory_without_a_page_to_hold_is_left_alone),
         ROW(memory_that_cannot_be_sealed_any_more_is_left_alone),
         ROW(memory_that_nobody_else_has_is_unmapped),
