@@ -36,6 +36,7 @@
 #define PFL_INDEX_LIMIT         1000u        /* rows of a find, where the query has no limit */
 #define PFL_INDEX_LIMIT_MAX     10000u
 #define PFL_INDEX_SCAN_MAX      100000u /* rows that one find looks at */
+#define PFL_INDEX_LOOK_MAX      1024u   /* traces of a look */
 #define PFL_INDEX_PATTERNS_MAX  64u     /* of one find */
 #define PFL_INDEX_COVER_MAX     4096u   /* known numbers, and gaps, that a gap may be over */
 #define PFL_INDEX_CURSOR_BYTES  64u
@@ -301,6 +302,13 @@ enum pfl_index_of {
     PFL_INDEX_OF_TRIGGER, /* of a kind, a host and a trigger */
     PFL_INDEX_OF_HOST,    /* of a class, a host: the first recorded */
 };
+/* Traces that are pinned or kept may be any number: they are passed in parts. */
+struct pfl_index_look {
+    uint64_t after_unix_ns; /* when it was stored; PFL_INDEX_OF_HOST: its begin */
+    char after_id[PFL_INDEX_ID_BYTES];
+    uint64_t limit;
+    bool has_more; /* all of these are pinned or kept: others may follow */
+};
 struct pfl_index_oldest {
     enum pfl_index_of of;
     uint64_t kind;
@@ -310,8 +318,11 @@ struct pfl_index_oldest {
     bool is_triggered;       /* of those that a trigger made, or of the others */
     uint64_t before_unix_ns; /* stored before */
     uint64_t now_unix_ns;
+    struct pfl_index_look *look; /* NULL: all are looked at */
 };
-/* The oldest live trace that is neither pinned nor kept now. Without one on_row is not called. */
+/* The oldest live trace that is neither pinned nor kept now, behind the look's place, and of so
+ * many as the look has. Without one on_row is not called, and the look's place is the last one that
+ * was looked at. */
 PFL_MUST_USE int pfl_index_get_oldest(struct pfl_index *self, const struct pfl_index_oldest *query,
                                       pfl_index_on_row on_row, void *user);
 

@@ -4,6 +4,7 @@
  * the oldest trace that may go; live traces one after the other; what nothing refers to any more.
  * Each list is a page with a limit. Fails as the database does. Owns nothing.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "collector/index/index_impl.h"
@@ -103,6 +104,41 @@ int pfl_index_list_trigger_use(struct pfl_index *self, const struct pfl_index_us
     return pfl_index_run(self, &call);
 }
 
+struct look {
+    const struct pfl_index_oldest *query;
+    struct pfl_index_look *at;
+    pfl_index_on_row on_row;
+    void *user;
+    uint64_t passed;
+    bool is_found;
+};
+
+static bool is_held(const struct pfl_index_row *row, uint64_t now_unix_ns)
+{
+    return row->keep_unix_ns > now_unix_ns ||
+           (row->pin_who[0] != '\0' &&
+            (row->pin_end_unix_ns == 0 || row->pin_end_unix_ns > now_unix_ns));
+}
+
+static bool on_old(void *user, const struct pfl_sql_row *sql_row)
+{
+    struct look *look = user;
+    struct pfl_index_row_texts texts;
+    struct pfl_index_row row;
+
+    pfl_index_row_read(sql_row, &texts, &row);
+    if (!is_held(&row, look->query->now_unix_ns)) {
+        look->is_found = true;
+        (void)look->on_row(look->user, &row);
+        return false;
+    }
+    look->passed++;
+    look->at->after_unix_ns =
+        look->query->of == PFL_INDEX_OF_HOST ? row.begin_unix_ns : row.stored_unix_ns;
+    (void)snprintf(look->at->after_id, sizeof(look->at->after_id), "%s", row.id);
+    return true;
+}
+
 static bool on_segment_row(void *user, const struct pfl_sql_row *sql_row)
 {
     const struct asked *asked = user;
@@ -113,44 +149,58 @@ static bool on_segment_row(void *user, const struct pfl_sql_row *sql_row)
     return asked->on_row(asked->user, &row);
 }
 
-static int get_oldest_of_host(struct pfl_index *self, const struct pfl_index_oldest *q,
-                              struct asked *asked)
+/* Of each kind so many are sorted. */
+#define OF_HOST_LOOK_MAX 64u
+
+static int look_on(struct pfl_index *self, struct look *look)
 {
-    struct pfl_sql_call call = {
-        PFL_SQL_OLDEST_OF_HOST,
-        PFL_INDEX_PARAMS(pfl_sql_int(q->now_unix_ns), pfl_sql_int(q->host_id),
-                         pfl_sql_text(q->class_name), pfl_sql_int(q->is_triggered)),
-        on_segment_row, asked, 0};
+    const struct pfl_index_oldest *q = look->query;
+    uint64_t limit = q->of == PFL_INDEX_OF_HOST && look->at->limit > OF_HOST_LOOK_MAX
+                         ? OF_HOST_LOOK_MAX
+                         : look->at->limit;
+    const struct pfl_index_look after = *look->at; /* it moves with each row */
+    struct pfl_sql_value params[6] = {pfl_sql_int(after.after_unix_ns),
+                                      pfl_sql_text(after.after_id), pfl_sql_int(limit)};
+    struct pfl_sql_call call = {PFL_SQL_OLDEST_PLAIN, params, 5, on_old, look, 0};
+    int rc;
 
-    return pfl_index_run(self, &call);
-}
-
-static int get_oldest_of_trigger(struct pfl_index *self, const struct pfl_index_oldest *q,
-                                 struct asked *asked)
-{
-    struct pfl_sql_call call = {PFL_SQL_OLDEST_OF_TRIGGER,
-                                PFL_INDEX_PARAMS(pfl_sql_int(q->now_unix_ns), pfl_sql_int(q->kind),
-                                                 pfl_sql_int(q->host_id), pfl_sql_text(q->trigger)),
-                                on_segment_row, asked, 0};
-
-    return pfl_index_run(self, &call);
+    if (q->of == PFL_INDEX_OF_HOST) {
+        call.statement = PFL_SQL_OLDEST_OF_HOST;
+        call.len = 6;
+        params[3] = pfl_sql_int(q->host_id);
+        params[4] = pfl_sql_text(q->class_name);
+        params[5] = pfl_sql_int(q->is_triggered);
+    } else if (q->of == PFL_INDEX_OF_TRIGGER) {
+        call.statement = PFL_SQL_OLDEST_OF_TRIGGER;
+        call.len = 6;
+        params[3] = pfl_sql_int(q->kind);
+        params[4] = pfl_sql_int(q->host_id);
+        params[5] = pfl_sql_text(q->trigger);
+    } else {
+        call.statement = q->is_triggered ? PFL_SQL_OLDEST_TRIGGERED : PFL_SQL_OLDEST_PLAIN;
+        params[3] = pfl_sql_int(q->kind);
+        params[4] = pfl_sql_int(q->before_unix_ns);
+    }
+    look->passed = 0;
+    rc = pfl_index_run(self, &call);
+    look->at->has_more = !look->is_found && look->passed == limit;
+    return rc;
 }
 
 int pfl_index_get_oldest(struct pfl_index *self, const struct pfl_index_oldest *query,
                          pfl_index_on_row on_row, void *user)
 {
-    struct asked asked = {.on_row = on_row, .user = user};
-    struct pfl_sql_call call = {
-        query->is_triggered ? PFL_SQL_OLDEST_TRIGGERED : PFL_SQL_OLDEST_PLAIN,
-        PFL_INDEX_PARAMS(pfl_sql_int(query->now_unix_ns), pfl_sql_int(query->kind),
-                         pfl_sql_int(query->before_unix_ns)),
-        on_segment_row, &asked, 0};
+    struct pfl_index_look all = {.limit = PFL_INDEX_LOOK_MAX};
+    struct look look = {.query = query,
+                        .at = query->look != NULL ? query->look : &all,
+                        .on_row = on_row,
+                        .user = user};
+    int rc;
 
-    if (query->of == PFL_INDEX_OF_HOST)
-        return get_oldest_of_host(self, query, &asked);
-    if (query->of == PFL_INDEX_OF_TRIGGER)
-        return get_oldest_of_trigger(self, query, &asked);
-    return pfl_index_run(self, &call);
+    do
+        rc = look_on(self, &look);
+    while (rc == 0 && query->look == NULL && all.has_more);
+    return rc;
 }
 
 int pfl_index_list_live(struct pfl_index *self, const char *after, uint64_t limit,

@@ -108,13 +108,22 @@ static const char *const steps[] = {version_1, version_2, version_3, version_4,
     "SELECT s.id, s.object_key, h.name, r.orderer, r.order_name, r.incarnation, s.state,"          \
     " s.number, s.begin_ns, s.end_ns, s.bytes, s.sha256, s.definition, s.stored_ns, s.keep_ns,"    \
     " s.pin_who, s.pin_reason, s.pin_end_ns, s.kind_id "
-#define MAY_GO                                                                                     \
-    " AND s.keep_ns <= $1 AND (s.pin_who = '' OR (s.pin_end_ns <> 0 AND s.pin_end_ns <= $1))"
-/* Of a kind, the first that was stored: $1 now, $2 the kind, $3 stored before. */
+/* Of a kind, the first that were stored: behind $1 (when) and $2 (id), at most $3, of the kind $4,
+ * and before $5. */
+#define STORED_BEHIND "(s.stored_ns, s.id) > ($1, $2)"
 #define OLDEST(trigger)                                                                            \
-    ROW FROM "WHERE s.state = 1 AND s.trigger_name " trigger                                       \
-             " '' AND s.kind_id = $2 AND s.stored_ns < $3" MAY_GO                                  \
-             " ORDER BY s.stored_ns, s.id LIMIT 1"
+    ROW FROM "WHERE s.state = 1 AND s.trigger_name " trigger " '' AND s.kind_id = $4"              \
+             " AND " STORED_BEHIND " AND (s.stored_ns, s.id) < ($5, '')"                           \
+             " ORDER BY s.stored_ns, s.id LIMIT $3"
+/* Of a host, the first that were recorded: likewise, of the host $4 and the class $5. Of each kind
+ * of the class so many, so that a host's traces of other classes are not passed. */
+#define OLDEST_OF_HOST(parts)                                                                      \
+    ROW FROM "WHERE s.id IN (SELECT t.id FROM kind k " parts                                       \
+             " ORDER BY t.begin_ns, t.id LIMIT $3) ORDER BY s.begin_ns, s.id"
+#define OF_HOST_AND_KIND(columns)                                                                  \
+    "(SELECT " columns " FROM segment s WHERE s.state = 1 AND s.host_id = $4"                      \
+    " AND s.kind_id = k.id AND (s.trigger_name <> '') = ($6 <> 0)"                                 \
+    " AND (s.begin_ns, s.id) > ($1, $2) ORDER BY s.begin_ns, s.id LIMIT $3)"
 /* When the newest of each kind was stored. */
 #define NEWEST(trigger)                                                                            \
     "SELECT (SELECT MAX(s.stored_ns) FROM segment s WHERE s.state = 1 AND s.trigger_name " trigger \
@@ -339,16 +348,11 @@ static const char *const statements[PFL_STATEMENTS] = {
         " GROUP BY s.host_id, s.trigger_name ORDER BY s.host_id, s.trigger_name LIMIT $4",
     [PFL_SQL_OLDEST_PLAIN] = OLDEST("="),
     [PFL_SQL_OLDEST_TRIGGERED] = OLDEST("<>"),
-    /* One row of each kind of the class, so that a host's traces of other classes are not passed.
-     */
-    [PFL_SQL_OLDEST_OF_HOST] =
-        ROW FROM "WHERE s.id = (SELECT t.id FROM kind k CROSS JOIN segment t WHERE k.class = $3"
-                 " AND t.id = (SELECT s.id FROM segment s WHERE s.state = 1 AND s.host_id = $2"
-                 " AND s.kind_id = k.id AND (s.trigger_name <> '') = ($4 <> 0)" MAY_GO
-                 " ORDER BY s.begin_ns, s.id LIMIT 1) ORDER BY t.begin_ns, t.id LIMIT 1)",
-    [PFL_SQL_OLDEST_OF_TRIGGER] =
-        ROW FROM "WHERE s.state = 1 AND s.trigger_name <> '' AND s.kind_id = $2 AND s.host_id = $3"
-                 " AND s.trigger_name = $4" MAY_GO " ORDER BY s.stored_ns, s.id LIMIT 1",
+    [PFL_SQL_OLDEST_OF_HOST] = OLDEST_OF_HOST(
+        "CROSS JOIN LATERAL " OF_HOST_AND_KIND("s.begin_ns, s.id") " AS t WHERE k.class = $5"),
+    [PFL_SQL_OLDEST_OF_TRIGGER] = ROW FROM
+    "WHERE s.state = 1 AND s.trigger_name <> '' AND s.kind_id = $4 AND s.host_id = $5"
+    " AND s.trigger_name = $6 AND " STORED_BEHIND " ORDER BY s.stored_ns, s.id LIMIT $3",
     [PFL_SQL_PUT_OFF] =
         "UPDATE segment SET changed_ns = 1 + (SELECT MAX(t.changed_ns) FROM segment t WHERE"
         " t.state = 2 AND t.state <> 1) WHERE id = $1 AND state = 2",
@@ -404,6 +408,9 @@ const char *pfl_statement_get_merged(enum pfl_statement statement)
         return MERGE("", DOWN, "DESC");
     case PFL_SQL_FLEET_OLDEST:
         return MERGE("", UP, "ASC");
+    case PFL_SQL_OLDEST_OF_HOST: /* SQLite knows no LATERAL */
+        return OLDEST_OF_HOST(
+            "CROSS JOIN segment t WHERE k.class = $5 AND t.id IN " OF_HOST_AND_KIND("s.id"));
     default:
         return statements[statement];
     }

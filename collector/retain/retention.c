@@ -30,6 +30,7 @@ struct kind {
     const struct pfl_keep_rule *rule; /* borrowed from the rules */
     uint32_t first;                   /* of its class */
     enum head head;                   /* its oldest trace */
+    struct pfl_index_look look;       /* while it is unknown: what is passed */
     struct pfl_retention_victim oldest;
 };
 
@@ -239,10 +240,16 @@ static bool has_uses(enum pfl_retention_cause stage)
     return stage == PFL_RETENTION_PER_TRIGGER || stage == PFL_RETENTION_HOST_BYTES;
 }
 
+static void forget_head(struct kind *k)
+{
+    k->head = HEAD_UNKNOWN;
+    k->look = (struct pfl_index_look){.limit = 1};
+}
+
 static void forget_heads(struct pfl_retention *self)
 {
     for (size_t i = self->at; i < self->end; i++)
-        self->kinds[i].head = HEAD_UNKNOWN;
+        forget_head(&self->kinds[i]);
 }
 
 /* The next group of the stage, or of the stages behind it, that may have to lose something. False:
@@ -390,7 +397,7 @@ static bool step_in_age(struct pfl_retention *self)
         return false;
     if (k->head == HEAD_NONE) {
         self->is_triggered = true;
-        k->head = HEAD_UNKNOWN;
+        forget_head(k);
     }
     if (get_age(self) == 0 || get_age(self) >= self->now_unix_ns) {
         k->head = HEAD_NONE;
@@ -411,7 +418,7 @@ static void enter_use(struct pfl_retention *self)
     uint64_t amount = self->uses[self->use_at].amount;
 
     self->is_triggered = self->stage == PFL_RETENTION_PER_TRIGGER;
-    self->kinds[self->at].head = HEAD_UNKNOWN;
+    forget_head(&self->kinds[self->at]);
     self->needed = amount > get_bound(self) ? amount - get_bound(self) : 0;
 }
 
@@ -455,7 +462,7 @@ static bool step_in_uses(struct pfl_retention *self)
         }
         if (self->needed != 0 && !self->is_triggered) {
             self->is_triggered = true;
-            k->head = HEAD_UNKNOWN;
+            forget_head(k);
             continue;
         }
         leave_use(self);
@@ -520,7 +527,7 @@ void pfl_retention_get_use(const struct pfl_retention *self, struct pfl_index_us
     };
 }
 
-void pfl_retention_get_oldest(const struct pfl_retention *self, struct pfl_index_oldest *ret_query)
+void pfl_retention_get_oldest(struct pfl_retention *self, struct pfl_index_oldest *ret_query)
 {
     const struct use *use = &self->uses[self->use_at < PFL_RETENTION_PAGE ? self->use_at : 0];
 
@@ -536,6 +543,7 @@ void pfl_retention_get_oldest(const struct pfl_retention *self, struct pfl_index
         .before_unix_ns =
             self->stage == PFL_RETENTION_AGE ? self->now_unix_ns - get_age(self) : UINT64_MAX,
         .now_unix_ns = self->now_unix_ns,
+        .look = &self->kinds[self->asked].look,
     };
 }
 
@@ -557,6 +565,12 @@ void pfl_retention_on_oldest(struct pfl_retention *self, const struct pfl_index_
     struct kind *k = &self->kinds[self->asked];
 
     assert(self->step == PFL_RETENTION_OLDEST);
+    if (row == NULL && k->look.has_more) {
+        k->look.limit =
+            k->look.limit < PFL_INDEX_LOOK_MAX / 4 ? k->look.limit * 4 : PFL_INDEX_LOOK_MAX;
+        return;
+    }
+    k->look.limit = 1;
     k->head = HEAD_NONE;
     if (row != NULL && may_go(self, row)) {
         k->head = HEAD_THERE;

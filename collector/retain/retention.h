@@ -63,9 +63,9 @@ bool pfl_retention_add_kind(struct pfl_retention *self, const struct pfl_index_k
 bool pfl_retention_add_use(struct pfl_retention *self, const struct pfl_index_use *use);
 void pfl_retention_on_listed(struct pfl_retention *self);
 void pfl_retention_get_use(const struct pfl_retention *self, struct pfl_index_use_query *ret_query);
-/* Strings are borrowed until the next call. */
-void pfl_retention_get_oldest(const struct pfl_retention *self, struct pfl_index_oldest *ret_query);
-/* `row` NULL: there is none. */
+/* Strings and the look are borrowed until the next call. */
+void pfl_retention_get_oldest(struct pfl_retention *self, struct pfl_index_oldest *ret_query);
+/* `row` NULL: there is none. If the look has more, the step is the same again. */
 void pfl_retention_on_oldest(struct pfl_retention *self, const struct pfl_index_row *row);
 
 struct pfl_retention_victim {

@@ -655,6 +655,50 @@ static void triggers_within_their_bound_are_passed_in_pages(void **state)
     pfl_retention_free(r);
 }
 
+/* What an operator pinned may be any number of traces, in front of those that go. */
+static void what_is_pinned_is_passed_in_parts(void **state)
+{
+    const struct pfl_index_kind kind = {.id = 1, .class_name = "default", .bytes = 9, .traces = 9};
+    const struct trace trace = {.id = "old", .state = PFL_INDEX_LIVE, .bytes = TRACE_BYTES};
+    const uint64_t limits[] = {1, 4, 16, 64, 256, 1024, 1024, 1024};
+    struct pfl_index_oldest q;
+    struct pfl_keep_rules rules;
+    struct pfl_retention *r = NULL;
+
+    (void)state;
+    pfl_keep_rules_init(&rules);
+    rules.list[0].age_ns = rules.list[0].triggered_ns = NOW / 2;
+    assert_int_equal(pfl_retention_new(&rules, &r), 0);
+    pfl_retention_begin(r, NOW);
+    assert_true(pfl_retention_add_kind(r, &kind));
+    pfl_retention_on_listed(r);
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_OLDEST);
+        pfl_retention_get_oldest(r, &q);
+        assert_int_equal(q.look->limit, limits[i]);
+        assert_int_equal(q.look->after_unix_ns, i);
+        q.look->after_unix_ns = i + 1;
+        q.look->has_more = true;
+        pfl_retention_on_oldest(r, NULL);
+    }
+    pfl_retention_get_oldest(r, &q);
+    q.look->has_more = false;
+    give_row(r, &trace);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_DELETE);
+    pfl_retention_on_deleted(r, 0);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_OLDEST);
+    pfl_retention_get_oldest(r, &q); /* not from the first one again */
+    assert_int_equal(q.look->limit, 1);
+    assert_int_equal(q.look->after_unix_ns, 8);
+    pfl_retention_on_oldest(r, NULL);
+    pfl_retention_get_oldest(r, &q); /* what triggers made */
+    assert_true(q.is_triggered);
+    assert_int_equal(q.look->after_unix_ns, 0);
+    pfl_retention_on_oldest(r, NULL);
+    assert_int_equal(pfl_retention_get_step(r), PFL_RETENTION_END);
+    pfl_retention_free(r);
+}
+
 static int make_one(void *arg)
 {
     struct pfl_keep_rules rules;
@@ -733,6 +777,7 @@ int main(void)
         cmocka_unit_test(a_pass_has_a_bound_of_deletions),
         cmocka_unit_test(a_list_of_uses_goes_on_behind_a_full_page),
         cmocka_unit_test(triggers_within_their_bound_are_passed_in_pages),
+        cmocka_unit_test(what_is_pinned_is_passed_in_parts),
         cmocka_unit_test(all_of_this_is_as_recorded),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(why_a_trace_goes_is_a_sentence_with_its_bound),
