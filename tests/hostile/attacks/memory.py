@@ -9,7 +9,7 @@ import time
 
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 
-ATTACKS = ["untouched_pages", "brought", "ends", "holes", "huge_pages", "huge_pages_at_once"]
+ATTACKS = ["untouched_pages", "brought", "ends", "holes", "huge_pages"]
 PAGE, SMB = 4096, 32 << 20
 MAPPINGS = 300  # to unmap all of them takes the most part of a second
 SEALS = 0x0001 | 0x0002 | 0x0004
@@ -227,7 +227,7 @@ def holes(build):
         return "the victim waited %.3f s at most, %.3f quiet" % (worst, quiet)
 
 
-def make_huge(fd, on_begin=lambda: None):
+def make_huge(fd):
     """The kernel locks the pages of a range of 2 MiB until all these mappings have lost them."""
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
@@ -238,7 +238,6 @@ def make_huge(fd, on_begin=lambda: None):
         for at in range(first, first + count * size, size):
             libc.mmap(ctypes.c_void_p(at), ctypes.c_size_t(size), 1, 0x11, fd, ctypes.c_long(begin))  # MAP_FIXED
             libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), 22)
-        on_begin()
         libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(size), 25)  # MADV_COLLAPSE
         libc.munmap(ctypes.c_void_p(room), ctypes.c_size_t((count + 1) * size))
 
@@ -258,44 +257,8 @@ def be_huge(ready, path):
     ready()
 
 
-def be_huge_at_once(ready, path):
-    """The first of them is being made when the memory is to be sealed; some producers wait for that, others leave."""
-    ready()
-    for number in range(100):
-        producer = begin(path)
-        fill(producer.fds[0])
-        reads, writes = os.pipe()
-        child = os.fork()
-        if child == 0:
-            make_huge(producer.fds[0], lambda: os.write(writes, b"b"))
-            os._exit(0)
-        os.read(reads, 1)
-        time.sleep(0.005)
-        producer.invoke("RegisterTraceWriter", field(1, 1) + field(2, producer.buffer), lambda *_: None)
-        commit = field(1, field(1, 0) + field(2, 9) + field(3, producer.buffer))
-        if number % 2 == 0:
-            producer.call("CommitData", commit)
-        else:
-            producer.invoke("CommitData", commit, lambda *_: None)
-            time.sleep(0.1)
-        producer.close()
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-        os.close(reads)
-        os.close(writes)
-
-
-def huge_pages_at_once(build):
-    """nor do those that are made while the memory is sealed"""
-    return measure_huge(build, be_huge_at_once)
-
-
 def huge_pages(build):
     """huge pages, made of memory that is mapped 3000 times, delay nobody"""
-    return measure_huge(build, be_huge)
-
-
-def measure_huge(build, function):
     with World(build) as world:
         consumer = Consumer(world.consumer)
         why = consumer.enable(config("lazy"))
@@ -305,7 +268,7 @@ def measure_huge(build, function):
         time.sleep(2)
         quiet = victim.worst_s()
         victim.forget()
-        said = world.attack("stranger", function, world.producer).wait_ready()
+        said = world.attack("stranger", be_huge, world.producer).wait_ready()
         time.sleep(8)
         worst = victim.worst_s()
         if said != "ready" or victim.failed or not world.is_alive():
