@@ -44,15 +44,15 @@ enum kind {
     RECEIVED, /* from the user */
     SOCKETS,  /* with unread messages */
     MEMORY,   /* our own */
-    WORK,     /* something is done first */
+    WORK,     /* no descriptor: something is done */
     KINDS
 };
 
 struct entry {
+    pfl_closer_work run; /* NULL: `fd` is closed */
+    void *work;
     int fd;
-    int other;            /* -1: none */
-    pfl_closer_work work; /* NULL: none */
-    uint32_t next;        /* index + 1 */
+    uint32_t next; /* index + 1 */
 };
 
 struct user {
@@ -230,11 +230,10 @@ static void *run_thread(void *kind_at)
         u->closing++;
         closer.of_many_ids += is_of_many;
         (void)pthread_mutex_unlock(&closer.lock);
-        if (entry.work != NULL)
-            entry.work(entry.fd, entry.other);
-        if (entry.other >= 0)
-            (void)close(entry.other);
-        (void)close(entry.fd);
+        if (entry.run != NULL)
+            entry.run(entry.work);
+        else
+            (void)close(entry.fd);
         (void)pthread_mutex_lock(&closer.lock);
         u->closing--;
         closer.of_many_ids -= is_of_many;
@@ -309,7 +308,7 @@ static void push_entry(struct entry entry, uint32_t uid, enum kind kind)
 
 static void close_later(int fd, uint32_t uid, enum kind kind)
 {
-    push_entry((struct entry){.fd = fd, .other = -1}, uid, kind);
+    push_entry((struct entry){.fd = fd}, uid, kind);
 }
 
 void pfl_closer_close(int fd, uint32_t uid)
@@ -324,9 +323,9 @@ void pfl_closer_close_memory(int fd, uint32_t uid)
         close_later(fd, uid, MEMORY);
 }
 
-void pfl_closer_run(int fd, int other, pfl_closer_work work, uint32_t uid)
+void pfl_closer_run(pfl_closer_work run, void *work, uint32_t uid)
 {
-    push_entry((struct entry){.fd = fd, .other = other, .work = work}, uid, WORK);
+    push_entry((struct entry){.run = run, .work = work, .fd = -1}, uid, WORK);
 }
 
 void pfl_closer_close_socket(int *fd, uint32_t uid)

@@ -43,10 +43,10 @@ void pfl_closer_close_socket(int *fd, uint32_t uid);
  * not wait for what the user sent. */
 void pfl_closer_close_memory(int fd, uint32_t uid);
 
-/* What has to be done before two descriptors are closed, and may take as long as a user likes. */
-typedef void (*pfl_closer_work)(int fd, int other);
-/* Does that on a thread, and closes both. */
-void pfl_closer_run(int fd, int other, pfl_closer_work work, uint32_t uid);
+/* What may take as long as a user likes. */
+typedef void (*pfl_closer_work)(void *work);
+/* Does that on a thread. */
+void pfl_closer_run(pfl_closer_work run, void *work, uint32_t uid);
 
 /* The same, but also without unread bytes it is closed on a thread, where the peer's end of waiting
  * may cost; the peer sees the end then. */

@@ -3,13 +3,11 @@
  * Maps a producer's shared memory.
  *
  * Happy path: create makes a memfd of the chosen size, seals its size and maps it; share notes that
- * the producer has it; seal has a thread add F_SEAL_FUTURE_WRITE, which forbids holes (and new
- * writable mappings: the producer has its own by then), and then put a byte of a page of each range
- * of HUGE_BYTES into a pipe. A page in a pipe has a reference more than the kernel expects, so it
- * makes no huge page of that range; create writes one page of each, so that there is one. adopt
- * checks what a producer offers and maps that. Chunks are then taken and released by the steps of
- * abi/state.h. A kernel without that seal (before 5.1) does without it.
- * Memory: other pages that the producer never wrote are never touched (pfl_smb_map_is_written).
+ * the producer has it; seal has a thread seal it against holes and huge pages (smb_seal.h). A
+ * kernel without that seal does without it. adopt checks what a producer offers and maps that.
+ * Chunks are then taken and released by the steps of abi/state.h.
+ * Memory: pages that the producer never wrote are never touched (pfl_smb_map_is_written), but for
+ * those that the seal needs.
  * Failures: memory that could shrink under us, or has a size that the service would not choose, is
  * refused; kernel errors are PFL_EIO. A producer that changes pages under us costs a bounded number
  * of attempts and at worst loses its own chunk. A page that cannot be read becomes zeros.
@@ -20,10 +18,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -33,12 +29,12 @@
 #include "abi/state.h"
 #include "base/closer.h"
 #include "base/mem.h"
+#include "service/buffer/smb_seal.h"
 
 #define WINDOW_BYTES  (64u * 1024) /* PFL_PAGE_MAX_BYTES at least */
 #define SEALS         (F_SEAL_SHRINK | F_SEAL_GROW)
 #define ADOPTED_SEALS (SEALS | F_SEAL_SEAL)
 #define OS_PAGE_BYTES 4096u
-#define HUGE_BYTES    (2u << 20) /* or a multiple of it: the more pages are held */
 #define LARGE_BYTES   (1u << 20) /* the last close takes 0.5 ms per MiB: a thread does it */
 #define STUCK_CPU_NS  10000000   /* of CPU time that one page takes; or twice as much */
 
@@ -49,7 +45,7 @@
 void pfl_smb_map_init(struct pfl_smb_map *self)
 {
     memset(self, 0, sizeof(*self));
-    self->fd = self->held = self->holds = -1;
+    self->fd = self->held = -1;
     self->who = PFL_CLOSER_NOBODY;
 }
 
@@ -164,19 +160,6 @@ void pfl_smb_map_guard(void)
         touch.has_timer = make_timer();
 }
 
-/* A thread that puts a page into the pipe may have it locked for long: then its user's thread
- * closes it. */
-static void close_held(struct pfl_smb_map *self)
-{
-    if (self->state == PFL_SMB_SEALING || self->state == PFL_SMB_FOREIGN) {
-        pfl_closer_run(self->held, self->holds, NULL, self->who);
-    } else if (self->held >= 0) {
-        (void)close(self->held);
-        (void)close(self->holds); /* or it is closed */
-    }
-    self->held = self->holds = -1;
-}
-
 void pfl_smb_map_fini(struct pfl_smb_map *self)
 {
     uint32_t who = self->who;
@@ -186,7 +169,10 @@ void pfl_smb_map_fini(struct pfl_smb_map *self)
         pfl_mem_free(self->written);
         if (self->state == PFL_SMB_OURS)
             (void)munmap(self->smb.base, self->bytes);
-        close_held(self);
+        if (self->seal != NULL && !pfl_smb_seal_end(self->seal, &self->held))
+            self->fd = -1;
+        if (self->held >= 0)
+            (void)close(self->held);
         if (self->bytes < LARGE_BYTES && self->state == PFL_SMB_OURS)
             (void)close(self->fd);
         else
@@ -222,48 +208,6 @@ static int map(struct pfl_smb_map *self, int fd, uint32_t smb_bytes, uint32_t pa
 
 /* ---- memory that was made here ---- */
 
-static bool can_seal(void)
-{
-    static int known; /* one loop, one thread: 1 yes, -1 no */
-    int fd;
-
-    if (known != 0)
-        return known > 0;
-    fd = memfd_create("perfetto_probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return true; /* nothing else can be made then, either */
-    known = fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 ? 1 : -1;
-    (void)close(fd);
-    return known > 0;
-}
-
-static uint32_t count_ranges(size_t bytes)
-{
-    return (uint32_t)((bytes + HUGE_BYTES - 1) / HUGE_BYTES);
-}
-
-/* A pipe for a page of each range, which is written: it could not be held otherwise. */
-static int open_held(struct pfl_smb_map *self, int fd, uint32_t smb_bytes)
-{
-    uint32_t ranges = count_ranges(smb_bytes);
-    int pipe_bytes = (int)ranges * (int)sysconf(_SC_PAGESIZE);
-    int ends[2];
-
-    if (!can_seal())
-        return 0;
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        return PFL_EIO;
-    self->held = ends[0];
-    self->holds = ends[1];
-    if (fcntl(ends[0], F_SETPIPE_SZ, pipe_bytes) < pipe_bytes)
-        return PFL_ELIMIT; /* many pipes are small */
-    for (uint32_t i = 0; i < ranges; i++) {
-        if (pwrite(fd, "", 1, (off_t)i * HUGE_BYTES) != 1)
-            return PFL_EIO;
-    }
-    return 0;
-}
-
 int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size)
 {
     int rc = PFL_EIO;
@@ -277,72 +221,43 @@ int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size)
     if (fd < 0)
         return PFL_EIO;
     if (ftruncate(fd, size.smb_bytes) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
-        rc = open_held(self, fd, size.smb_bytes);
+        rc = pfl_smb_seal_is_possible() ? pfl_smb_seal_prepare(fd, size.smb_bytes) : 0;
     if (rc == 0)
         rc = map(self, fd, size.smb_bytes, size.page_bytes);
-    if (rc != 0) {
-        close_held(self);
+    if (rc != 0)
         (void)close(fd);
-    }
     return rc;
-}
-
-/* On a thread. From the seal on no page goes away. What is huge already, and held, stays so. */
-static void seal_and_hold(int fd, int holds)
-{
-    struct stat st;
-
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0 || fstat(fd, &st) != 0)
-        return;
-    for (off_t begin = 0; begin < st.st_size; begin += HUGE_BYTES) {
-        off_t at = lseek(fd, begin, SEEK_DATA);
-
-        if (at < begin || at >= begin + HUGE_BYTES ||
-            splice(fd, &at, holds, NULL, 1, SPLICE_F_NONBLOCK) != 1)
-            return;
-    }
-}
-
-/* Has the thread done it? It closes its end of the pipe at last. Only to poll never waits for a
- * thread that has the pipe locked. */
-static enum pfl_smb_state look_at_seal(const struct pfl_smb_map *self)
-{
-    struct pollfd end = {.fd = self->held};
-    int held = 0;
-    int seals;
-
-    if (poll(&end, 1, 0) == 1 && (end.revents & POLLHUP) != 0)
-        return ioctl(self->held, FIONREAD, &held) == 0 &&
-                       (uint32_t)held == count_ranges(self->bytes)
-                   ? PFL_SMB_OURS
-                   : PFL_SMB_FOREIGN;
-    seals = fcntl(self->fd, F_GET_SEALS);
-    return (seals & (F_SEAL_SEAL | F_SEAL_FUTURE_WRITE)) == F_SEAL_SEAL ? PFL_SMB_FOREIGN
-                                                                        : PFL_SMB_SEALING;
 }
 
 void pfl_smb_map_share(struct pfl_smb_map *self)
 {
     if (pfl_smb_map_is_open(self) && self->state == PFL_SMB_OURS && !self->is_adopted &&
-        self->held >= 0)
+        self->held < 0 && pfl_smb_seal_is_possible())
         self->state = PFL_SMB_SHARED;
+}
+
+static enum pfl_smb_state look_at_seal(struct pfl_smb_map *self)
+{
+    enum pfl_smb_sealed result = pfl_smb_seal_look(self->seal);
+
+    if (result == PFL_SMB_SEALED_NOT_YET)
+        return PFL_SMB_SEALING;
+    if (result == PFL_SMB_SEALED_NEVER)
+        return PFL_SMB_FOREIGN;
+    (void)pfl_smb_seal_end(self->seal, &self->held); /* the thread has ended */
+    self->seal = NULL;
+    return result == PFL_SMB_SEALED ? PFL_SMB_OURS : PFL_SMB_SHARED;
 }
 
 enum pfl_smb_state pfl_smb_map_seal(struct pfl_smb_map *self)
 {
     if (self->state == PFL_SMB_SHARED) {
-        int fd = fcntl(self->fd, F_DUPFD_CLOEXEC, 0);
-
-        if (fd < 0)
-            return self->state;
-        pfl_closer_run(fd, self->holds, seal_and_hold, self->who);
-        self->holds = -1;
-        self->state = PFL_SMB_SEALING;
+        self->seal = pfl_smb_seal_begin(self->fd, self->who);
+        if (self->seal != NULL)
+            self->state = PFL_SMB_SEALING;
     }
     if (self->state == PFL_SMB_SEALING)
         self->state = look_at_seal(self);
-    if (self->state == PFL_SMB_SEALING)
-        pfl_closer_retry();
     return self->state;
 }
 

@@ -21,15 +21,17 @@ enum pfl_smb_state {
     PFL_SMB_OURS,    /* nobody else has the descriptor, or its owner is trusted; or it is sealed */
     PFL_SMB_SHARED,  /* the producer has it; it is not known to have mapped it */
     PFL_SMB_SEALING, /* a thread adds the seal, and holds pages */
-    PFL_SMB_FOREIGN, /* that failed: it is not touched any more, or unmapped */
+    PFL_SMB_FOREIGN, /* the producer keeps it from that: it is not touched any more, or unmapped */
 };
 
+struct pfl_smb_seal;
+
 struct pfl_smb_map {
-    struct pfl_smb smb; /* smb.base is NULL while there is no memory */
-    size_t bytes;       /* mapped */
-    int fd;             /* owned; -1 when there is none */
-    int held;           /* owned: a pipe with a byte of each page that is held; -1 */
-    int holds;          /* owned: the end where they are put; -1: a thread has it, or none */
+    struct pfl_smb smb;        /* smb.base is NULL while there is no memory */
+    size_t bytes;              /* mapped */
+    int fd;                    /* owned; -1 when there is none */
+    int held;                  /* owned: a pipe with a byte of each page that is held; -1 */
+    struct pfl_smb_seal *seal; /* owned: being added; NULL */
     enum pfl_smb_state state;
     bool is_adopted;           /* the producer's own memory */
     volatile bool has_faulted; /* a page could not be read, and became zeros: no more are read */
@@ -65,7 +67,8 @@ PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_siz
 void pfl_smb_map_share(struct pfl_smb_map *self);
 /*
  * It has mapped the memory: that may be sealed now, which a thread does, for it may take long. To
- * be called until the state is PFL_SMB_OURS or PFL_SMB_FOREIGN.
+ * be called until the state is PFL_SMB_OURS or PFL_SMB_FOREIGN; it is PFL_SMB_SHARED again if there
+ * was no pipe.
  */
 enum pfl_smb_state pfl_smb_map_seal(struct pfl_smb_map *self);
 /*

@@ -395,7 +395,7 @@ static void note_late_seal(struct pfl_producer *producer, uint64_t waited_ms)
     pfl_log_warn(
         "producer-memory-unsealed",
         "producer=%s uid=%u waited_ms=%llu reason=\"a hole is being made in the memory that "
-        "the service made, or there is no thread\" effect=\"the producer waits\"",
+        "the service made, or there is no thread or pipe\" effect=\"the producer waits\"",
         pfl_log_quote_str(producer->name), producer->uid, (unsigned long long)waited_ms);
 }
 
@@ -407,7 +407,7 @@ uint64_t pfl_service_get_seal_wait_ms(struct pfl_service *self, struct pfl_produ
     if (producer->smb.state == PFL_SMB_OURS)
         return 0;
     now_ms = pfl_service_now_ms(self);
-    if (producer->smb.state == PFL_SMB_SHARED)
+    if (producer->sealing_since_ms == 0)
         producer->sealing_since_ms = now_ms;
     switch (pfl_smb_map_seal(&producer->smb)) {
     case PFL_SMB_FOREIGN:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds of perfleet side by side, each with its own programs and library, in the root of another release where that
-is named: what the library, a TLS handshake and the relay cost. docs/benchmarks.md says what the figures mean."""
+is named: what the library, a TLS handshake, the relay and an agent cost. docs/benchmarks.md says what the figures
+mean."""
 import pathlib
+import random
 import resource
 import shutil
 import socket
 import ssl
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,6 +16,9 @@ import time
 import tunnel
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / 'support'))
+from fleet import Fleet, cpu_seconds, wait_until  # noqa: E402
+
 IN_ROOT = HERE.parent / 'support' / 'in_root'
 
 
@@ -82,6 +88,56 @@ def measure_relay(bench):
             cpu.add('from host to client', kind, used / (megabytes / 1000))
 
 
+class Host(Fleet):
+    """A host behind a relay, with a writer of bytes that do not compress."""
+    MEAN_PACKET = 8 + 100 + 3900 // 2  # of chaos_writer
+
+    def begin(self, megabytes):
+        self.megabytes, self.packets = megabytes, int(megabytes * 1e6 / self.MEAN_PACKET)
+        (self.dir / 'block').write_bytes(random.Random(1).randbytes(4 << 20))
+        self.make_hosts(['h'])
+        self.start_relay()
+        self.start_service('h')
+        self.start_agent('h')
+        self.start('writer', [self.bin.parent / 'tests' / 'chaos_writer', self.dir / 'h' / 'p', self.dir / 'block', 0,
+                              self.packets])
+        wait_until(lambda: 'registered' in self.log('writer'), 'no writer')
+        wait_until(lambda: '"version"' in self.ask('hosts', '--json').stdout, 'the host is not connected')
+
+    def used(self):
+        return [cpu_seconds(self.children[name].pid) for name in ('relay', 'agent-h')]
+
+    def record(self):
+        """CPU seconds of relay and agent for a recording of so many megabytes, and its size in GB."""
+        config, out = self.dir / 'config.pbtx', self.dir / 'out.pftrace'
+        config.write_text(f'buffers {{ size_kb: {int(self.megabytes * 1500) + 1024} fill_policy: DISCARD }}\n'
+                          'data_sources { config { name: "com.example.chaos" } }\n')
+        before = self.used()
+        self.start('record', self.operator('record', '-c', config, '-o', out, '--select', '*'))
+        wait_until(lambda: 'recording until' in self.log('record'), 'nothing is recorded')
+        wait_until(lambda: 'written' in self.log('writer'), 'the writer has not written')
+        child = self.children.pop('record')
+        child.send_signal(2)
+        if child.wait(60) != 0:
+            raise subprocess.CalledProcessError(child.returncode, 'perfleet record')
+        return [a - b for a, b in zip(self.used(), before)], out.stat().st_size / 1e9
+
+
+def measure_agent(bench):
+    tables = [bench.table(f'one stream from an agent through its relay, CPU of the {who}', 's/GB', is_more_better=False)
+              for who in ('relay', 'agent')]
+    with tempfile.TemporaryDirectory(prefix='pfl-bench-') as keys:
+        for kind in bench.pairs():
+            if kind.inside:
+                continue  # a fleet is of this release
+            with Host(kind.build, keys=pathlib.Path(keys) / 'pki') as host:
+                host.begin(max(2, 400 * bench.o.scale))
+                used, gigabytes = host.record()
+            for table, seconds in zip(tables, used):
+                table.add('bytes that do not compress', kind, seconds / gigabytes)
+
+
 def measure(bench):
     measure_library(bench)
     measure_relay(bench)
+    measure_agent(bench)

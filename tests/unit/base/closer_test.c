@@ -252,10 +252,9 @@ static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint begun;
 
 /* Until the test opens it. */
-static void wait_at_gate(int fd, int other)
+static void wait_at_gate(void *work)
 {
-    (void)fd;
-    (void)other;
+    (void)work;
     atomic_fetch_add(&begun, 1);
     (void)pthread_mutex_lock(&gate);
     (void)pthread_mutex_unlock(&gate);
@@ -264,7 +263,7 @@ static void wait_at_gate(int fd, int other)
 static void begin_works(uint32_t first_user, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        pfl_closer_run(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), -1, wait_at_gate, first_user + i);
+        pfl_closer_run(wait_at_gate, NULL, first_user + i);
 }
 
 static bool have_begun(unsigned count)

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "abi/state.h"
 #include "base/closer.h"
 #include "service/buffer/smb_scrape.h"
+#include "service/buffer/smb_seal.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer/buffer_kit.h"
 
@@ -57,6 +57,7 @@ static int teardown(void **state)
     (void)state;
     pfl_smb_map_fini(&fx.map);
     pfl_trace_buffer_free(fx.buffer);
+    pfl_smb_seal_wait();
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -295,131 +296,6 @@ static void shared_memory_is_touched_when_nobody_can_make_holes_in_it(void **sta
     assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), 0);
     assert_int_equal(pfl_smb_map_release(&fx.map, 2, 0, chunk.header), 0);
     assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_OURS); /* nothing more to do */
-}
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-#define HUGE ((size_t)2 << 20)
-
-/* Has the kernel make a huge page of all the memory, as any process can that has the descriptor. */
-static int make_huge(void)
-{
-    uint8_t *room = mmap(NULL, 2 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    uint8_t *at = room + (HUGE - (uintptr_t)room % HUGE) % HUGE;
-    int rc;
-
-    if (madvise(room, PAGE, 9999) == 0) { /* an emulator takes any advice, and does nothing */
-        assert_int_equal(munmap(room, 2 * HUGE), 0);
-        skip();
-    }
-    assert_true(mmap(at, HUGE, PROT_READ, MAP_SHARED | MAP_FIXED, fx.map.fd, 0) != MAP_FAILED);
-    rc = madvise(at, HUGE, MADV_COLLAPSE) == 0 ? 0 : -errno;
-    assert_int_equal(munmap(room, 2 * HUGE), 0);
-    return rc;
-}
-
-/* The kernel locks all its pages meanwhile, as long as others have them mapped often. */
-static void sealed_memory_is_not_made_huge(void **state)
-{
-    (void)state;
-    write_chunk(2, 0, 1, 1);
-    finish_chunk(2, 0);
-    pfl_smb_map_share(&fx.map);
-    seal_until(PFL_SMB_OURS);
-    assert_int_not_equal(make_huge(), 0);
-    assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_OURS);
-}
-
-struct keeper {
-    pthread_t thread;
-    int ends[2];
-    int pipe;
-};
-
-/* Waits for a byte of a socket; the kernel keeps the pipe locked meanwhile. */
-static void *keep_locked(void *user)
-{
-    const struct keeper *k = user;
-
-    (void)splice(k->ends[0], NULL, k->pipe, NULL, 1, 0);
-    return NULL;
-}
-
-/* As the thread that seals does, if others keep a page locked that it is to hold. */
-static void a_pipe_that_is_kept_locked_holds_up_nobody(void **state)
-{
-    const uint8_t *base = fx.map.smb.base;
-    struct keeper k;
-
-    (void)state;
-    pfl_smb_map_share(&fx.map);
-    k.pipe = dup(fx.map.holds);
-    assert_true(k.pipe >= 0);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, k.ends), 0);
-    assert_int_equal(pthread_create(&k.thread, NULL, keep_locked, &k), 0);
-    (void)usleep(100000);
-    (void)alarm(20);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_SEALING);
-        (void)usleep(10000);
-    }
-    pfl_smb_map_fini(&fx.map);
-    (void)alarm(0);
-    assert_int_equal(send(k.ends[1], "", 1, 0), 1);
-    assert_int_equal(pthread_join(k.thread, NULL), 0);
-    pfl_closer_wait();
-    (void)close(k.pipe);
-    (void)close(k.ends[0]);
-    (void)close(k.ends[1]);
-    assert_int_equal(munmap((void *)(uintptr_t)base, SMB), 0);
-}
-
-/* In a hole a page could be written, and then made huge. */
-static void memory_without_a_page_to_hold_is_left_alone(void **state)
-{
-    const uint8_t *base = fx.map.smb.base;
-
-    (void)state;
-    pfl_smb_map_share(&fx.map);
-    assert_int_equal(make_hole(0), 0);
-    seal_until(PFL_SMB_FOREIGN);
-    pfl_smb_map_fini(&fx.map);
-    assert_int_equal(munmap((void *)(uintptr_t)base, SMB), 0);
-}
-
-static bool is_mapped(const void *at)
-{
-    unsigned char resident;
-
-    return mincore((void *)(uintptr_t)at, PAGE, &resident) == 0;
-}
-
-/* To unmap it could take as long as to read it. */
-static void memory_that_cannot_be_sealed_any_more_is_left_alone(void **state)
-{
-    const uint8_t *base = fx.map.smb.base;
-    struct pfl_smb_chunk chunk;
-
-    (void)state;
-    write_chunk(2, 0, 1, 1);
-    finish_chunk(2, 0);
-    pfl_smb_map_share(&fx.map);
-    assert_int_equal(fcntl(fx.map.fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
-    seal_until(PFL_SMB_FOREIGN);
-    assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), PFL_ENOENT);
-    pfl_smb_map_fini(&fx.map);
-    assert_true(is_mapped(base));
-    assert_int_equal(munmap((void *)(uintptr_t)base, SMB), 0);
-}
-
-static void memory_that_nobody_else_has_is_unmapped(void **state)
-{
-    const uint8_t *base = fx.map.smb.base;
-
-    (void)state;
-    pfl_smb_map_fini(&fx.map);
-    assert_false(is_mapped(base));
 }
 
 static uint64_t get_cpu_ms(void)
@@ -855,11 +731,6 @@ int main(void)
         ROW(pages_that_nobody_wrote_are_never_touched),
         ROW(page_that_cannot_be_read_becomes_zeros),
         ROW(shared_memory_is_touched_when_nobody_can_make_holes_in_it),
-        ROW(sealed_memory_is_not_made_huge),
-        ROW(a_pipe_that_is_kept_locked_holds_up_nobody),
-        ROW(memory_without_a_page_to_hold_is_left_alone),
-        ROW(memory_that_cannot_be_sealed_any_more_is_left_alone),
-        ROW(memory_that_nobody_else_has_is_unmapped),
         ROW(page_that_takes_cpu_time_without_end_becomes_zeros),
         ROW(a_complete_chunk_is_moved_and_freed),
         ROW(the_layout_stays_until_the_last_chunk_is_freed),

@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "proto/ipc/frame.h"
+#include "service/buffer/smb_seal.h"
 #include "service/port/disk_port.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_due.h"
@@ -141,6 +142,7 @@ void pfl_port_kit_close(struct pfl_port_kit *self)
     pfl_wakeup_close(&self->wakeup);
     (void)uv_run(&self->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&self->loop), 0);
+    pfl_smb_seal_wait();
     pfl_mem_stats_get(&stats);
     assert_int_equal(stats.live_blocks, 0);
 }

@@ -5,6 +5,7 @@
 #include "service/session/scrape_turns.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,9 @@
 #include <cmocka.h>
 
 #include "abi/state.h"
+#include "base/closer.h"
 #include "service/buffer/smb_scrape.h"
+#include "service/buffer/smb_seal.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_due.h"
 #include "service/session/session_flush.h"
@@ -144,6 +147,7 @@ static int close_all(void **state)
     assert_int_equal(service.shares.smb_bytes.used, 0);
     assert_int_equal(service.shares.peer_bytes.used, 0);
     pfl_service_fini(&service);
+    pfl_smb_seal_wait();
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -622,6 +626,15 @@ static void memory_of_root_and_of_the_service_s_user_keeps_no_other_out(void **s
     assert_int_equal(pfl_service_get_fault_wait_ms(&service, service.conf.facts->uid), 0);
 }
 
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void wait_at_gate(void *work)
+{
+    (void)work;
+    (void)pthread_mutex_lock(&gate);
+    (void)pthread_mutex_unlock(&gate);
+}
+
 /* The kernel lets the thread that seals it wait as long as a hole is being made. */
 static void memory_that_is_not_sealed_holds_a_flush_up_a_little(void **state)
 {
@@ -629,8 +642,9 @@ static void memory_that_is_not_sealed_holds_a_flush_up_a_little(void **state)
 
     (void)state;
     (void)add_producer(1, MEMBER + 1, &clients[0], 5);
-    slow->smb.state = PFL_SMB_SEALING; /* and nobody does it */
-    slow->sealing_since_ms = pfl_service_now_ms(&service);
+    slow->smb.state = PFL_SMB_SHARED;
+    (void)pthread_mutex_lock(&gate);
+    pfl_closer_run(wait_at_gate, NULL, slow->smb.who);
     flush(&clients[0]);
     for (unsigned turn = 0; turn < 3; turn++)
         pfl_scrape_turns_run(&service);
@@ -644,7 +658,7 @@ static void memory_that_is_not_sealed_holds_a_flush_up_a_little(void **state)
     now_ns += 10000 * UINT64_C(1000000);
     assert_int_equal(pfl_service_get_seal_wait_ms(&service, slow), 250);
     assert_true(slow->is_seal_late); /* and said */
-    slow->smb.state = PFL_SMB_SHARED;
+    (void)pthread_mutex_unlock(&gate);
     flush(&clients[0]);
     while (service.is_scraping)
         pfl_scrape_turns_run(&service);
