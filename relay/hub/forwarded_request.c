@@ -22,7 +22,7 @@
 #define AGENT_ANSWER_BYTES (64u * 1024)
 
 struct forwarded {
-    struct pfl_list node;
+    struct pfl_list node;             /* in a bucket, until the agent is done with it */
     struct pfl_stream_table *streams; /* borrowed: outlives us */
     struct pfl_audit_context context;
     struct pfl_h2_stream *h2_stream; /* the operator's; NULL once it is gone */
@@ -121,6 +121,7 @@ static void on_answer(void *user, int err, unsigned status, struct pfl_span body
     struct forwarded *f = user;
 
     f->call = NULL;
+    pfl_list_remove(&f->node); /* it takes none of the agent's streams any more */
     audit(f, status);
     if (f->h2_stream == NULL) {
         free_forwarded(f);

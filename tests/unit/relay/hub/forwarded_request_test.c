@@ -170,6 +170,24 @@ static void an_answer_counts_until_the_operator_has_read_it(void **state)
     assert_int_equal(answer.status, 429);
 }
 
+/* Who counts an operator's requests at a host does not look at thousands of unread answers. */
+static void an_answered_request_is_with_the_agent_no_longer(void **state)
+{
+    struct world_answer late;
+
+    (void)state;
+    world.window_bytes = 1;
+    connect_both();
+    a->answer = 0;
+    world_ask(ann, "GET", "/v1/hosts/a/streams", &late);
+    assert_int_equal(pfl_forwarded_requests_count(&world.requests.forwarded, "ann", "a"), 1);
+    late.is_reading = false;
+    world_answer_now(a, 200, "{}");
+    assert_non_null(late.h2_stream);
+    assert_int_equal(world.streams.unread.used, 2);
+    assert_int_equal(pfl_forwarded_requests_count(&world.requests.forwarded, "ann", "a"), 0);
+}
+
 static void an_empty_answer_takes_nothing_and_has_no_type(void **state)
 {
     (void)state;
@@ -217,7 +235,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0xc057908fbf69d42f);
+    pfl_assert_recorded(0x2ced8b930352c59d);
 }
 
 int main(void)
@@ -230,6 +248,7 @@ int main(void)
         WORLD_TEST(an_agent_that_is_lost_is_not_connected),
         WORLD_TEST(an_operator_who_leaves_cancels_and_the_line_is_written_all_the_same),
         WORLD_TEST(an_answer_counts_until_the_operator_has_read_it),
+        WORLD_TEST(an_answered_request_is_with_the_agent_no_longer),
         WORLD_TEST(an_empty_answer_takes_nothing_and_has_no_type),
         WORLD_TEST(an_agent_that_goes_takes_no_request),
         WORLD_TEST(running_out_of_memory_leaves_nothing_behind),

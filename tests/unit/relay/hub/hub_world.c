@@ -480,7 +480,7 @@ static int open_ends(struct world_peer *p)
                                .on_ready = on_ready,
                                .user = p};
     struct pfl_h2_conf far = {.is_answering = is_reversed,
-                              .window_bytes = 100000,
+                              .window_bytes = world.window_bytes != 0 ? world.window_bytes : 100000,
                               .on_request = is_reversed ? on_agent_request : NULL,
                               .user = p};
     int rc = pfl_h2_new(&near, &p->near);

@@ -94,6 +94,7 @@ struct world {
     char reported[4096]; /* a line each: event who host stream number detail */
     struct world_peer peer[WORLD_PEERS];
     unsigned peers_len;
+    uint32_t window_bytes; /* of those that connect from now on; 0: the usual */
     bool is_audit_full;
     bool is_broken;
 };
