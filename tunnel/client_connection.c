@@ -16,11 +16,13 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+#include "proto/h2/problem.h"
 #include "tunnel/client_stream_impl.h"
 
 /* More than is decoded on the loop: so many wait. */
 #define DELIVER_BYTES (2 * PFL_DECODE_AT_ONCE_BYTES)
 #define TURN_BYTES    (4u << 20)
+#define PROBLEM_BYTES 201u
 
 static uint64_t random_number(void)
 {
@@ -254,7 +256,7 @@ static void on_response(void *user, const struct pfl_h2_head *head)
 {
     struct pfl_client_stream *s = user;
     unsigned status = pfl_h2_head_get_status(head);
-    const char *problem = pfl_h2_head_get(head, PFL_TUNNEL_H_PROBLEM);
+    char problem[PROBLEM_BYTES];
     char why[sizeof(s->error)];
 
     if (s->state != STATE_ASKING)
@@ -268,8 +270,9 @@ static void on_response(void *user, const struct pfl_h2_head *head)
         lose_h2_stream(s);
         return;
     }
-    if (problem != NULL)
-        (void)snprintf(why, sizeof(why), "%.200s", problem);
+    pfl_problem_get(head, problem, sizeof(problem));
+    if (problem[0] != '\0')
+        (void)snprintf(why, sizeof(why), "%s", problem);
     else
         (void)snprintf(why, sizeof(why), "the relay refused the stream (status %u)", status);
     pfl_client_stream_break(s, err_of_status(status), why);

@@ -7,19 +7,26 @@
 
 #include <stdio.h>
 
-#define TEXT_MAX 240u
+#define TEXT_MAX       240u
+#define SENTENCE_FIELD "perfleet-problem"
 
-static const char *clean(const char *text, char dst[TEXT_MAX])
+static void clean(const char *text, char *dst, size_t room)
 {
     size_t len = 0;
 
-    for (; text[len] != '\0' && len < TEXT_MAX - 1; len++) {
+    for (; text[len] != '\0' && len < room - 1; len++) {
         char c = text[len];
 
         dst[len] = c < 0x20 || c > 0x7e || c == '"' || c == '\\' ? '?' : c;
     }
     dst[len] = '\0';
-    return dst;
+}
+
+void pfl_problem_get(const struct pfl_h2_head *head, char *ret_sentence, size_t room)
+{
+    const char *text_untrusted = pfl_h2_head_get(head, SENTENCE_FIELD);
+
+    clean(text_untrusted != NULL ? text_untrusted : "", ret_sentence, room);
 }
 
 void pfl_problem_respond(struct pfl_h2_stream *stream, const struct pfl_problem *problem)
@@ -29,11 +36,11 @@ void pfl_problem_respond(struct pfl_h2_stream *stream, const struct pfl_problem 
     char sentence[2 * TEXT_MAX + 4];
     char body[3 * TEXT_MAX];
     struct pfl_h2_field fields[] = {{"content-type", "application/problem+json"},
-                                    {"perfleet-problem", sentence}};
+                                    {SENTENCE_FIELD, sentence}};
     int len;
 
-    (void)clean(problem->detail, detail);
-    (void)clean(problem->title, title);
+    clean(problem->detail, detail, sizeof(detail));
+    clean(problem->title, title, sizeof(title));
     (void)snprintf(sentence, sizeof(sentence), "%s: %s", title, detail);
     len = snprintf(body, sizeof(body),
                    "{\"status\": %u, \"where\": \"%s\", \"title\": \"%s\", \"detail\": \"%s\"}\n",

@@ -16,5 +16,8 @@ struct pfl_problem {
 /* Answers; if even that fails, resets the stream. Control characters, quotes and non-ASCII
  * characters are replaced. */
 void pfl_problem_respond(struct pfl_h2_stream *stream, const struct pfl_problem *problem);
+/* The sentence of a refusal, with the same characters replaced: a host's agent writes it, and it is
+ * printed. "": there is none. */
+void pfl_problem_get(const struct pfl_h2_head *head, char *ret_sentence, size_t room);
 
 #endif

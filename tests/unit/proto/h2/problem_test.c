@@ -15,10 +15,15 @@
 static struct pfl_problem problem;
 static char sentence[1024];
 static char type[64];
+static char got[300];                  /* by pfl_problem_get */
+static const struct pfl_h2_field *odd; /* a peer's own field, instead of a problem; NULL: none */
 
 static void serve_problem(struct pfl_h2_stream *stream)
 {
-    pfl_problem_respond(stream, &problem);
+    if (odd == NULL)
+        pfl_problem_respond(stream, &problem);
+    else
+        assert_int_equal(pfl_h2_stream_respond_whole(stream, 503, odd, 1, pfl_span_of(NULL, 0)), 0);
 }
 
 static void on_response(void *user, const struct pfl_h2_head *head)
@@ -27,6 +32,7 @@ static void on_response(void *user, const struct pfl_h2_head *head)
     const char *mime = pfl_h2_head_get(head, "content-type");
 
     ((struct side *)user)->status = pfl_h2_head_get_status(head);
+    pfl_problem_get(head, got, sizeof(got));
     (void)snprintf(sentence, sizeof(sentence), "%s", text != NULL ? text : "(none)");
     (void)snprintf(type, sizeof(type), "%s", mime != NULL ? mime : "(none)");
 }
@@ -87,6 +93,22 @@ static void a_long_text_is_cut(void **state)
     assert_int_equal(strlen(sentence), 2 * 239 + 2);
 }
 
+/* HTTP/2 lets all bytes from 0x80 on pass: C1 controls, in UTF-8 or not, and directions. */
+static void what_a_peer_wrote_itself_does_nothing_to_a_terminal(void **state)
+{
+    static const struct pfl_h2_field fields[] = {
+        {"perfleet-problem", "a\302\2332J \23331m\342\200\256\tb"}, {"other", "x"}};
+
+    (void)state;
+    for (odd = &fields[0]; odd != &fields[2]; odd++) {
+        (void)ask();
+        assert_string_equal(got, odd == &fields[0] ? "a??2J ?31m????b" : "");
+        (void)h2_kit_teardown(state);
+        (void)h2_kit_setup(state);
+    }
+    odd = NULL;
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, h2_kit_setup, h2_kit_teardown)
 
 int main(void)
@@ -95,6 +117,7 @@ int main(void)
         T(a_refusal_is_a_sentence_for_people_and_a_body_for_machines),
         T(characters_that_could_end_a_text_are_replaced),
         T(a_long_text_is_cut),
+        T(what_a_peer_wrote_itself_does_nothing_to_a_terminal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
