@@ -11,7 +11,7 @@
  * WAITING, until give_up_ms without an HTTP/2 stream; a refusal, an impossible offer or a killed
  * stream break it. Ownership: the HTTP/2 stream belongs to the connection's h2 until its on_closed.
  * Limits: holds PFL_TUNNEL_DATA_WINDOW_BYTES; delivers at most DELIVER_BYTES per callback and about
- * TURN_BYTES per loop turn.
+ * TURN_BYTES per loop turn, of which decoding has some DECODE_TURN_NS.
  */
 #include <stdio.h>
 #include <sys/random.h>
@@ -22,7 +22,9 @@
 /* More than is decoded on the loop: so many wait. */
 #define DELIVER_BYTES (2 * PFL_DECODE_AT_ONCE_BYTES)
 #define TURN_BYTES    (4u << 20)
-#define PROBLEM_BYTES 201u
+/* Longer than an honest host's takes that is decoded on the loop. */
+#define DECODE_TURN_NS 4000000u
+#define PROBLEM_BYTES  201u
 
 static uint64_t random_number(void)
 {
@@ -125,10 +127,11 @@ static void tell_eof(struct pfl_client_stream *s)
 }
 
 /* One piece of the held bytes, as far as they are decoded. */
-static int deliver_some(struct pfl_client_stream *s, bool *ret_is_more)
+static int deliver_some(struct pfl_client_stream *s, uint64_t *decoding_ns, bool *ret_is_more)
 {
     struct pfl_span held = pfl_resume_peek(&s->resume, DELIVER_BYTES);
     struct pfl_span rest = held;
+    uint64_t begin_ns;
     struct pfl_span piece;
     int rc;
 
@@ -138,7 +141,9 @@ static int deliver_some(struct pfl_client_stream *s, bool *ret_is_more)
         pfl_resume_use(&s->resume, held.len);
         return 0;
     }
+    begin_ns = uv_hrtime();
     rc = pfl_decode_port_next(s->decoder, &rest, &piece);
+    *decoding_ns += uv_hrtime() - begin_ns;
     *ret_is_more = rest.len != held.len || piece.len != 0;
     pfl_resume_use(&s->resume, held.len - rest.len);
     if (rc == 0 && piece.len != 0)
@@ -151,13 +156,16 @@ static void on_kick(uv_timer_t *timer)
 {
     struct pfl_client_stream *s = timer->data;
     uint64_t turn_end = s->delivered_bytes + TURN_BYTES;
+    uint64_t decoding_ns = 0;
     bool is_more = true;
     int rc = 0;
 
     while (rc == 0 && is_more && may_deliver(s) && has_more(s)) {
-        rc = deliver_some(s, &is_more);
-        if (s->delivered_bytes >= turn_end && s->state != STATE_CLOSING) {
-            /* Few bytes may expand to many; and pending callbacks are due in this turn. */
+        rc = deliver_some(s, &decoding_ns, &is_more);
+        if ((s->delivered_bytes >= turn_end || decoding_ns >= DECODE_TURN_NS) &&
+            s->state != STATE_CLOSING) {
+            /* Few bytes may expand to many, or take long; and pending callbacks are due in this
+             * turn. */
             (void)uv_timer_start(timer, on_kick, 1, 0);
             break;
         }

@@ -12,7 +12,8 @@
  * A thread is used only for bytes that queue because the loop does not keep up. Failures: next
  * reports them, permanently; without buffers all is done on the loop. Ownership: the decoder, and
  * two buffers of the pool from a job to the next call without one; while a job runs the port exists
- * until on_done, even if it is closed. Limits: PFL_DECODE_TAKEN_BYTES; the pool's.
+ * until on_done, even if it is closed. Limits: PFL_DECODE_TAKEN_BYTES, PFL_DECODE_PART_BYTES,
+ * JOB_NS; the pool's.
  */
 #include "tunnel/decode_port.h"
 
@@ -22,6 +23,9 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "proto/codec.h"
+
+/* Of the thread, which all streams share; looked at after each part. */
+#define JOB_NS 4000000u
 
 struct pfl_decode_port {
     struct pfl_decode_port_conf conf;
@@ -93,11 +97,35 @@ static void free_port(struct pfl_decode_port *p)
     pfl_mem_free(p);
 }
 
+static struct pfl_span get_part(struct pfl_span in)
+{
+    return pfl_span_of(in.data, in.len < PFL_DECODE_PART_BYTES ? in.len : PFL_DECODE_PART_BYTES);
+}
+
+static void skip(struct pfl_span *in, size_t len)
+{
+    if (len != 0)
+        *in = pfl_span_of(in->data + len, in->len - len);
+}
+
+static void run_part(struct pfl_decode_port *p)
+{
+    struct pfl_span part = get_part(p->rest);
+    size_t len = part.len;
+
+    p->err = pfl_decoder_run(p->decoder, &part, &p->out, &p->is_done);
+    skip(&p->rest, len - part.len);
+    p->is_done = p->is_done && p->rest.len == 0;
+}
+
 static void run_job(struct pfl_work *job)
 {
     struct pfl_decode_port *p = PFL_CONTAINER_OF(job, struct pfl_decode_port, job);
+    uint64_t begin_ns = uv_hrtime();
 
-    p->err = pfl_decoder_run(p->decoder, &p->rest, &p->out, &p->is_done);
+    do
+        run_part(p);
+    while (p->err == 0 && p->rest.len != 0 && p->out.left != 0 && uv_hrtime() - begin_ns < JOB_NS);
 }
 
 static void take_output(struct pfl_decode_port *p)
@@ -190,9 +218,14 @@ static int begin_job(struct pfl_decode_port *p, struct pfl_span *in)
 
 static int decode_here(struct pfl_decode_port *p, struct pfl_span *in, struct pfl_span *ret_piece)
 {
-    if (p->is_done && in->len == 0)
+    struct pfl_span part = get_part(*in);
+    size_t len = part.len;
+
+    if (p->is_done && len == 0)
         return 0;
-    p->err = pfl_decoder_next(p->decoder, in, ret_piece, &p->is_done);
+    p->err = pfl_decoder_next(p->decoder, &part, ret_piece, &p->is_done);
+    skip(in, len - part.len);
+    p->is_done = p->is_done && in->len == 0;
     return p->err;
 }
 

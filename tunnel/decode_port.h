@@ -17,6 +17,8 @@
 
 /* Up to this much, with nothing before it, is decoded on the loop. */
 #define PFL_DECODE_AT_ONCE_BYTES (256u * 1024)
+/* Of that as much at once: a block of 16 bytes may cost as much as one of kilobytes, some 8 us. */
+#define PFL_DECODE_PART_BYTES (4u * 1024)
 /* Input of a job, and maximum of a piece. */
 #define PFL_DECODE_TAKEN_BYTES (64u * 1024)
 #define PFL_DECODE_PIECE_BYTES (512u * 1024)

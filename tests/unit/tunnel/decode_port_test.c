@@ -358,6 +358,53 @@ static void who_is_idle_has_no_buffer(void **state)
     assert_int_equal(pool.spares_len, 2);
 }
 
+/* Blocks of three bytes each, with three tables of codes in 16: 8 us. */
+static void encode_tiny_blocks(size_t blocks)
+{
+    static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 0x50, 0x40, 0, 0,
+                                    0,    0,    0,    0,    0, 0,    0,    0};
+    static const uint8_t tiny[] = {0x6c, 0,    0,    0,    1, 0xa8, 0xe4, 0xff,
+                                   0xe3, 0x7f, 0xe4, 0xff, 0, 0,    0,    4};
+
+    pfl_buf_clear(&wire);
+    assert_int_equal(pfl_buf_append(&wire, frame, sizeof(frame)), 0);
+    for (size_t i = 0; i < blocks; i++)
+        assert_int_equal(pfl_buf_append(&wire, tiny, sizeof(tiny)), 0);
+    memset(plain, 0, 8 + 3 * blocks);
+}
+
+static void bytes_that_take_long_are_decoded_in_parts(void **state)
+{
+    struct pfl_span in;
+    struct pfl_span piece;
+
+    (void)state;
+    encode_tiny_blocks(PFL_DECODE_AT_ONCE_BYTES / 16 - 2);
+    in = pfl_buf_get(&wire);
+    assert_int_equal(pfl_decode_port_next(port, &in, &piece), 0); /* on the loop */
+    assert_int_equal(in.len, wire.len - PFL_DECODE_PART_BYTES);
+    assert_in_range(piece.len, 1, PFL_DECODE_PART_BYTES);
+    close_port();
+    assert_int_equal(open_port(), 0);
+    back = 0;
+    assert_int_equal(feed(wire.len), 0);
+    assert_int_equal(back, 8 + 3 * (PFL_DECODE_AT_ONCE_BYTES / 16 - 2));
+    assert_int_equal(ready, 0);
+}
+
+static void a_job_that_takes_long_gives_way(void **state)
+{
+    size_t blocks = 2 * PFL_DECODE_AT_ONCE_BYTES / 16;
+
+    (void)state;
+    encode_tiny_blocks(blocks);
+    assert_int_equal(feed(wire.len), 0);
+    assert_int_equal(back, 8 + 3 * blocks);
+    /* The rest of at most AT_ONCE is decoded on the loop; of all of TAKEN there would be five jobs.
+     */
+    assert_true(ready > 6);
+}
+
 static int decode_all(void *arg)
 {
     int rc = open_port();
@@ -397,6 +444,8 @@ int main(void)
         TEST(without_a_thread_all_comes_back_all_the_same),
         TEST(who_gets_no_buffer_decodes_on_the_loop),
         TEST(who_is_idle_has_no_buffer),
+        TEST(bytes_that_take_long_are_decoded_in_parts),
+        TEST(a_job_that_takes_long_gives_way),
         TEST(every_failed_allocation_is_survived),
     };
 
