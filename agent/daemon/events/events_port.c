@@ -33,6 +33,9 @@ struct listener {
 
 void pfl_events_init(struct pfl_events *self)
 {
+    memset(self, 0, sizeof(*self));
+    self->requests.per_s = PFL_EVENTS_REQUESTS_PER_S;
+    self->requests.burst = PFL_EVENTS_REQUESTS_AT_ONCE;
     pfl_event_log_init(&self->log);
     pfl_list_init(&self->listeners);
 }
@@ -223,14 +226,31 @@ static void tell(struct pfl_events *e, json_t *event, bool is_urgent)
     wake(e);
 }
 
-void pfl_events_tell_request(struct pfl_events *self, const char *operator_name, const char *stream,
-                             const char *method, const char *why)
+/* With the next request that has a line, so that this takes few lines of what is for others. */
+static void tell_lost(struct pfl_events *e, uint64_t now_ms)
 {
-    json_t *event = json_pack("{s:s, s:s, s:s, s:s}", "kind", why == NULL ? "request" : "refused",
-                              "operator", operator_name, "stream", stream, "method", method);
+    if (e->lost == 0 || now_ms - e->told_lost_ms < PFL_EVENTS_TELL_LOST_MS)
+        return;
+    pfl_event_log_count_lost(&e->log, e->lost);
+    e->lost = 0;
+    e->told_lost_ms = now_ms;
+}
 
-    if (why != NULL && event != NULL)
-        (void)json_object_set_new(event, "reason", json_string(why));
+void pfl_events_tell_request(struct pfl_events *self, const struct pfl_request_event *request,
+                             uint64_t now_ms)
+{
+    json_t *event;
+
+    if (!pfl_operator_rates_take(&self->requests, request->operator_name, 1, now_ms)) {
+        self->lost++;
+        return;
+    }
+    tell_lost(self, now_ms);
+    event = json_pack("{s:s, s:s, s:s, s:s}", "kind", request->why == NULL ? "request" : "refused",
+                      "operator", request->operator_name, "stream", request->stream, "method",
+                      request->method);
+    if (request->why != NULL && event != NULL)
+        (void)json_object_set_new(event, "reason", json_string(request->why));
     tell(self, event, false);
 }
 

@@ -10,14 +10,23 @@
 #include "agent/daemon/events/event_log.h"
 #include "base/list.h"
 #include "proto/h2/h2.h"
+#include "proto/tunnel/operator_rates.h"
 
 #define PFL_EVENTS_MAX_LISTENERS      32u
 #define PFL_EVENTS_LISTENERS_OF_RELAY 4u /* so that the others can listen, too */
+/* Lines about the requests of one operator: a relay takes 50 a second of a host. */
+#define PFL_EVENTS_REQUESTS_PER_S   16u
+#define PFL_EVENTS_REQUESTS_AT_ONCE 128u
+/* How often at most a line has the number of the others. */
+#define PFL_EVENTS_TELL_LOST_MS 1000u
 
 struct pfl_events {
     struct pfl_event_log log;
     struct pfl_list listeners; /* freed when their HTTP/2 streams close: before the agent is */
     unsigned listeners_len;
+    struct pfl_operator_rates requests;
+    uint64_t lost; /* above the rate, and not in the log's number yet */
+    uint64_t told_lost_ms;
 };
 
 void pfl_events_init(struct pfl_events *self);
@@ -28,9 +37,16 @@ void pfl_events_fini(struct pfl_events *self);
 PFL_MUST_USE int pfl_events_listen(struct pfl_events *self, const void *relay,
                                    struct pfl_h2_stream *h2_stream, uint64_t now_ms);
 
-/* Reports that an operator's request on a stream was judged; `why` NULL: permitted. */
-void pfl_events_tell_request(struct pfl_events *self, const char *operator_name, const char *stream,
-                             const char *method, const char *why);
+struct pfl_request_event {
+    const char *operator_name;
+    const char *stream;
+    const char *method;
+    const char *why; /* NULL: permitted */
+};
+/* Reports that an operator's request on a stream was judged. Above the operator's rate it is only
+ * counted. */
+void pfl_events_tell_request(struct pfl_events *self, const struct pfl_request_event *request,
+                             uint64_t now_ms);
 struct pfl_spool_event {
     uint64_t segments; /* that wait for a collector, and gaps */
     uint64_t bytes;

@@ -13,6 +13,8 @@
 
 /* Maximum of an operator's bytes that is sent to the service at once. */
 #define PFL_AGENT_DELIVER_BYTES (64u * 1024)
+/* Of a turn of the loop, for a stream's requests under a role: small ones take some 4 us each. */
+#define PFL_AGENT_JUDGE_NS 100000u
 
 struct pfl_agent_stream {
     struct pfl_list node;
@@ -22,6 +24,7 @@ struct pfl_agent_stream {
     struct pfl_service_socket *service; /* owned; NULL once closed */
     struct pfl_h2_stream *h2_stream;    /* carries it; borrowed until its on_closed; NULL: none */
     uv_timer_t ttl;
+    uv_timer_t judge; /* more than PFL_AGENT_JUDGE_NS of requests came: the rest is for later */
     struct pfl_encode_port *encoder; /* owned; NULL once closed */
     struct pfl_spool_pool *pool;
     struct pfl_events *events;
@@ -37,7 +40,7 @@ struct pfl_agent_stream {
     uint32_t passed_bytes;    /* and those of it that were sent to the service */
     uint64_t orphan_since_ms; /* CLOCK_BOOTTIME */
     unsigned h2_streams;      /* that carried it so far */
-    unsigned busy; /* threads' jobs with the memory, and the timer, that are not finished */
+    unsigned busy; /* threads' jobs with the memory, and the timers, that are not finished */
     bool is_kept;  /* by the manager: continues when this process dies */
     bool is_dying;
     bool is_service_held;  /* not read at present */
@@ -81,7 +84,8 @@ PFL_MUST_USE int pfl_agent_stream_service_judge(struct pfl_agent_stream *self,
                                                 struct pfl_span role);
 /* Reads and writes `fd`, which is owned on success. PFL_ENOMEM. */
 PFL_MUST_USE int pfl_agent_stream_service_open(struct pfl_agent_stream *self, int fd);
-/* Sends the operator's bytes to the service as far as it accepts them; may kill the stream. */
+/* Sends the operator's bytes to the service as far as it accepts them, and as they may be judged in
+ * this turn of the loop; may kill the stream. */
 void pfl_agent_stream_service_deliver(struct pfl_agent_stream *self);
 /* Processes `len` bytes of the service from the last read. May kill the stream. */
 void pfl_agent_stream_service_take(struct pfl_agent_stream *self, size_t len);

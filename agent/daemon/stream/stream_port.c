@@ -82,12 +82,13 @@ static void close_parts(struct pfl_agent_stream *s)
         pfl_encode_port_close(encoder, on_part_idle, s);
 }
 
-/* The timer's handle, which is closed from the loop, keeps the stream until its caller is done. */
+/* The timers' handles, which are closed from the loop, keep the stream until its caller is done. */
 static void end(struct pfl_agent_stream *s, enum pfl_h2_code code)
 {
     s->is_dying = true;
     drop_h2_stream(s, code);
     uv_close((uv_handle_t *)&s->ttl, on_timer_closed);
+    uv_close((uv_handle_t *)&s->judge, on_timer_closed);
     close_parts(s);
 }
 
@@ -325,8 +326,9 @@ static struct pfl_agent_stream *make_stream(const struct pfl_agent_stream_conf *
 static void begin(struct pfl_agent_stream *s)
 {
     (void)uv_timer_init(s->loop, &s->ttl);
-    s->ttl.data = s;
-    s->busy = 1;
+    (void)uv_timer_init(s->loop, &s->judge);
+    s->ttl.data = s->judge.data = s;
+    s->busy = 2;
 }
 
 /* Before begin. */

@@ -33,16 +33,26 @@ static int pass_to_service(void *user, struct pfl_span bytes)
     return 0;
 }
 
-/* Read-outs are many, and nothing is decided in them. */
+/* Nothing is decided in these, and they are many: a recording asks for statistics 70 times, for the
+ * host's clock. */
+static bool is_routine(enum pfl_method method)
+{
+    return method == PFL_METHOD_READ_BUFFERS || method == PFL_METHOD_QUERY_SERVICE_STATE ||
+           method == PFL_METHOD_GET_TRACE_STATS;
+}
+
 static void on_judged(void *user, enum pfl_method method, const char *why)
 {
     struct pfl_agent_stream *s = user;
 
-    if (why == NULL &&
-        (method == PFL_METHOD_READ_BUFFERS || method == PFL_METHOD_QUERY_SERVICE_STATE))
+    if (why == NULL && is_routine(method))
         return;
-    pfl_events_tell_request(s->events, s->facts.operator_name, s->facts.id, pfl_method_name(method),
-                            why);
+    pfl_events_tell_request(s->events,
+                            &(struct pfl_request_event){.operator_name = s->facts.operator_name,
+                                                        .stream = s->facts.id,
+                                                        .method = pfl_method_name(method),
+                                                        .why = why},
+                            uv_now(s->loop));
     if (why != NULL)
         pfl_log_warn("request-refused", "operator=%s stream=%s method=%s reason=%s",
                      s->facts.operator_name, s->facts.id, pfl_method_name(method),
@@ -204,11 +214,29 @@ static bool is_all_delivered(struct pfl_agent_stream *s)
     return !has_to_deliver(s);
 }
 
+/* For others at this host: a window of refused requests takes 0.1 s. */
+static bool is_turn_over(const struct pfl_agent_stream *s, uint64_t since_ns)
+{
+    return s->gate != NULL && uv_hrtime() - since_ns >= PFL_AGENT_JUDGE_NS;
+}
+
+static void on_judge(uv_timer_t *timer)
+{
+    pfl_agent_stream_service_deliver(timer->data);
+}
+
 void pfl_agent_stream_service_deliver(struct pfl_agent_stream *self)
 {
+    uint64_t since_ns = uv_hrtime();
     bool is_done = false;
 
+    if (uv_is_active((uv_handle_t *)&self->judge))
+        return;
     while (!is_done && has_to_deliver(self)) {
+        if (is_turn_over(self, since_ns)) {
+            (void)uv_timer_start(&self->judge, on_judge, 1, 0);
+            break;
+        }
         if (self->gate == NULL) {
             is_done = !deliver_bytes(self);
         } else if (deliver_judged(self, &is_done) != 0) {

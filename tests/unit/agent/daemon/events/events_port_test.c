@@ -17,6 +17,7 @@
 #include "tests/support/sweep.h"
 
 static struct pfl_events events;
+static uint64_t now_ms;
 
 /* A relay's connection: it asks, the agent answers. */
 struct relay {
@@ -141,10 +142,18 @@ static unsigned count_of(struct relay *r, const char *text)
     return count;
 }
 
+static void request(const char *who, const char *method, const char *why, uint64_t at_ms)
+{
+    const struct pfl_request_event event = {
+        .operator_name = who, .stream = "", .method = method, .why = why};
+
+    pfl_events_tell_request(&events, &event, at_ms);
+}
+
 static void tell(unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
-        pfl_events_tell_request(&events, "me", "", "Flush", NULL);
+        request("me", "Flush", NULL, now_ms += 1000);
 }
 
 static int set_up(void **state)
@@ -258,6 +267,31 @@ static void when_nobody_reads_triggers_still_find_room(void **state)
     close_relay(&r);
 }
 
+/* The relay takes 50 lines a second of a host, and the log holds 192. */
+static void one_operators_requests_leave_lines_to_others(void **state)
+{
+    struct relay r;
+
+    (void)state;
+    assert_int_equal(open_relay(&r), 0);
+    for (unsigned i = 0; i < 1000; i++)
+        request("eve", "Flush", "no", 5000);
+    request("me", "Attach", NULL, 5000);
+    pump(&r);
+    assert_int_equal(count_of(&r, "\"eve\""), PFL_EVENTS_REQUESTS_AT_ONCE);
+    assert_int_equal(count_of(&r, "\"Attach\""), 1);
+    /* A line has their number, once in a second. */
+    for (unsigned i = 0; i < 1000; i++)
+        request("eve", "Flush", "no", 5999);
+    request("me", "Attach", NULL, 6000);
+    pump(&r);
+    assert_int_equal(count_of(&r, "\"eve\""),
+                     PFL_EVENTS_REQUESTS_AT_ONCE + PFL_EVENTS_REQUESTS_PER_S - 1);
+    assert_int_equal(count_of(&r, "\"Attach\""), 2);
+    assert_int_equal(count_of(&r, "\"lost\""), 2);
+    close_relay(&r);
+}
+
 static void a_relay_cannot_listen_without_end_and_leaves_room_for_others(void **state)
 {
     struct relay r;
@@ -307,6 +341,7 @@ int main(void)
         TEST(what_a_lost_relay_had_not_credited_goes_to_the_next),
         TEST(a_relay_that_reads_nothing_holds_up_nobody),
         TEST(when_nobody_reads_triggers_still_find_room),
+        TEST(one_operators_requests_leave_lines_to_others),
         TEST(a_relay_cannot_listen_without_end_and_leaves_room_for_others),
         TEST(every_allocation_may_fail),
     };

@@ -16,10 +16,12 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "agent/daemon/port_impl.h"
 #include "agent/daemon/stream/stream_impl.h"
 #include "base/io/loop.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/stored_fds.h"
 #include "perfetto/ipc.fields.h"
@@ -528,6 +530,34 @@ static void what_was_let_through_is_given_on_by_the_next_process(void **state)
     kill_all();
 }
 
+/* ---- turns ---- */
+
+/* Others at this host wait for a turn: a window of them takes 0.05 s. */
+static void requests_under_a_role_are_judged_in_turns(void **state)
+{
+    static const uint8_t role[] = {0x0a, 1, 'r'};
+    static const uint8_t refused[] = {10, 0, 0, 0, 0x10, 9, 0x2a, 6, 8, 1, 0x10, 1, 0x20, 1};
+    size_t sent = 0;
+    size_t held;
+
+    (void)state;
+    pfl_log_set_level(PFL_LOG_ERROR);
+    json_set_alloc_funcs(pfl_mem_alloc, pfl_mem_free);
+    open_stream_as(pfl_span_of(role, sizeof(role)));
+    for (; sent + sizeof(refused) <= PFL_TUNNEL_CONTROL_WINDOW_BYTES; sent += sizeof(refused))
+        assert_int_equal(pfl_resume_feed(&w.stream->resume, pfl_span_of(refused, sizeof(refused))),
+                         0);
+    pfl_agent_stream_service_deliver(w.stream);
+    held = pfl_resume_held(&w.stream->resume);
+    assert_in_range(held, sent / 2, sent - sizeof(refused));
+    /* More that comes in the same turn waits with it. */
+    pfl_agent_stream_service_deliver(w.stream);
+    assert_int_equal(pfl_resume_held(&w.stream->resume), held);
+    while (pfl_resume_held(&w.stream->resume) != 0)
+        turn();
+    assert_non_null(w.stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +575,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_belongs_to_no_stream_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_let_through_is_given_on_by_the_next_process, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(requests_under_a_role_are_judged_in_turns, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
