@@ -177,6 +177,8 @@ int pfl_agent_open(const struct pfl_agent_conf *conf, struct pfl_agent **ret_age
     pfl_list_init(&a->raises);
     a->raise_rates.per_s = PFL_AGENT_RAISE_PER_S;
     a->raise_rates.burst = PFL_AGENT_RAISE_AT_ONCE;
+    a->list_rates.per_s = PFL_AGENT_LISTS_PER_S;
+    a->list_rates.burst = PFL_AGENT_LISTS_AT_ONCE;
     pfl_events_init(&a->events);
     pfl_spool_streams_init(&a->spools);
     rc = prepare(a);

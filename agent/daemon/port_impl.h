@@ -28,6 +28,8 @@ struct pfl_agent_uplink {
 
 #define PFL_AGENT_RAISE_PER_S   10u /* triggers of one operator */
 #define PFL_AGENT_RAISE_AT_ONCE 128u
+#define PFL_AGENT_LISTS_PER_S   30u /* of streams, of one operator: 0.1 ms each */
+#define PFL_AGENT_LISTS_AT_ONCE 128u
 
 struct pfl_agent {
     struct pfl_agent_conf conf;
@@ -46,6 +48,7 @@ struct pfl_agent {
     struct pfl_list raises;        /* triggers being raised; owned until they are done */
     unsigned raises_len;
     struct pfl_operator_rates raise_rates;
+    struct pfl_operator_rates list_rates;
     struct pfl_segments *segments;      /* owned until its on_closed; NULL: no folder */
     struct pfl_orders *orders;          /* likewise */
     struct pfl_worker *segments_worker; /* owned; NULL: no folder */

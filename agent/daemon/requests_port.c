@@ -255,6 +255,11 @@ static void answer_streams(struct pfl_agent *a, struct pfl_h2_stream *h2_stream,
 {
     char *json;
 
+    if (!pfl_operator_rates_take(&a->list_rates, operator_name, 1, uv_now(a->conf.loop))) {
+        pfl_agent_refuse(h2_stream, 429, "too many requests",
+                         "an operator may ask 128 times at once here, then 30 times a second");
+        return;
+    }
     if (encode_streams(a, operator_name, &json) != 0) {
         pfl_agent_refuse(h2_stream, 503, "out of memory", "the host's agent is out of memory");
         return;

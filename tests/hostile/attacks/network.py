@@ -25,7 +25,7 @@ from tunnel_abuse import (CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, 
 
 ATTACKS = ["stranger", "long_chain", "host_certificate", "smallest_role", "revoked_relay", "revoked_in_handshake",
            "many_requests", "heads_before_answer", "streams_to_many", "refused_requests", "refused_direct", "unread_answers", "large_fields_again", "costly_at_host",
-           "many_at_host", "raised_triggers", "scrapers", "scraped_relay", "opened_streams", "full_disk"]
+           "many_at_host", "lists_at_host", "raised_triggers", "scrapers", "scraped_relay", "opened_streams", "full_disk"]
 CANCEL = 8
 LIMIT_S = 2.0  # an operator's answer, connection and all, on a busy machine
 SCRAPES_S = 12  # longer than a connection may last
@@ -779,6 +779,22 @@ def many_at_host(build):
         if attacked > max(5 * quiet, 0.005) * get_slowness():
             raise Failed("the other operator waited %.1f ms, %.1f without" % (1000 * attacked, 1000 * quiet))
         return "the other operator waited %.1f ms, %.1f without" % (1000 * attacked, 1000 * quiet)
+
+
+def lists_at_host(build):
+    """nor do lists of its streams, which it asks for without end"""
+    with Net(build) as net:
+        hog = net.peer()
+        hog.send(WIDE_WINDOW)
+        begin = time.monotonic()
+        statuses = [hog.ask("GET", "/v1/hosts/one/streams") for _ in range(1000)]
+        passed_s = time.monotonic() - begin
+        if statuses.count(200) > 128 + 30 * (passed_s + 1) or set(statuses) - {200, 429}:
+            raise Failed("%d of 1000 are answered in %.1f s: %s" % (statuses.count(200), passed_s, set(statuses)))
+        net.use()
+        if net.peer("operator-least").ask("GET", "/v1/hosts/one/streams") != 200:
+            raise Failed("another operator has no list")
+        return net.judge("%d of 1000 in %.1f s; " % (statuses.count(200), passed_s))
 
 
 RAISE_POLICY = """rule { name: "all" operator: "me" host: "*" }
