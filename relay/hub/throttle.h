@@ -15,7 +15,7 @@ struct pfl_throttled {
 
 /* Retries it soon. Idempotent. */
 void pfl_throttle_add(struct pfl_hub_peer *peer, struct pfl_throttled *throttled);
-/* Retries all waiting work, which may wait again. The shell calls it (hub_shell.h, `pace`). */
+/* Retries some waiting work, which may wait again. The shell calls it (hub_shell.h, `pace`). */
 void pfl_throttle_run(struct pfl_hub_peer *peer);
 
 #endif

@@ -6,7 +6,7 @@
 #include "tests/unit/relay/hub/hub_world.h"
 
 static struct world_peer *ann;
-static struct pfl_throttled work[3];
+static struct pfl_throttled work[34];
 static char order[32];
 
 static void proceed(struct pfl_throttled *self)
@@ -80,6 +80,36 @@ static void also_what_waits_again_at_once(void **state)
     assert_string_equal(order, "100");
 }
 
+static unsigned counts[34];
+
+static void count(struct pfl_throttled *self)
+{
+    counts[self - work]++;
+    pfl_throttle_add(&ann->peer, self);
+}
+
+/* The rest waits for other connections' turns. */
+static void a_few_of_many_go_on_at_once_and_all_as_often(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 34; i++) {
+        add(i);
+        work[i].proceed = count;
+    }
+    for (unsigned run = 1; run <= 34; run++) {
+        unsigned sum = 0;
+
+        ann->is_paced = false;
+        pfl_throttle_run(&ann->peer);
+        assert_true(ann->is_paced);
+        for (size_t i = 0; i < 34; i++)
+            sum += counts[i];
+        assert_int_equal(sum, 16 * run);
+    }
+    for (size_t i = 0; i < 34; i++)
+        assert_int_equal(counts[i], 16);
+}
+
 static void what_has_left_does_not_go_on(void **state)
 {
     (void)state;
@@ -97,7 +127,7 @@ static void what_has_left_does_not_go_on(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x32f10c28b7598785);
+    pfl_assert_recorded(0x7087bf9b4cb68161);
 }
 
 int main(void)
@@ -108,6 +138,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_waits_again_waits_for_the_next_time, setup,
                                         world_teardown),
         cmocka_unit_test_setup_teardown(also_what_waits_again_at_once, setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_few_of_many_go_on_at_once_and_all_as_often, setup,
+                                        world_teardown),
         cmocka_unit_test_setup_teardown(what_has_left_does_not_go_on, setup, world_teardown),
         cmocka_unit_test(all_of_this_is_as_recorded),
     };
