@@ -152,6 +152,10 @@ struct pfl_index_place {
 PFL_MUST_USE int pfl_index_reserve(struct pfl_index *self, const Perfleet__Segment *segment,
                                    uint64_t now_unix_ns, struct pfl_index_place *place,
                                    enum pfl_index_reserve *ret_result);
+/* The first number of a gap that has no bytes in the index, and had none; of a gap whose first
+ * PFL_INDEX_COVER_MAX numbers have, the one behind these. Above its `last`: there is none. */
+PFL_MUST_USE int pfl_index_find_hole(struct pfl_index *self, const Perfleet__Segment *segment,
+                                     uint64_t *ret_number);
 /* Its bytes and their description are durable. PFL_ENOENT: there is no such reservation. */
 PFL_MUST_USE int pfl_index_set_live(struct pfl_index *self, const char *id,
                                     uint64_t stored_unix_ns);

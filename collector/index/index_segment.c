@@ -538,6 +538,36 @@ int pfl_index_reserve(struct pfl_index *self, const Perfleet__Segment *segment,
     return rc;
 }
 
+static bool on_stored(void *user, const struct pfl_sql_row *row)
+{
+    uint64_t *next = user;
+
+    if (pfl_sql_row_int(row, 0) != *next)
+        return false;
+    ++*next;
+    return true;
+}
+
+int pfl_index_find_hole(struct pfl_index *self, const Perfleet__Segment *segment,
+                        uint64_t *ret_number)
+{
+    uint64_t next = segment->number;
+    struct pfl_sql_call call = {
+        PFL_SQL_LIST_STORED,
+        PFL_INDEX_PARAMS(pfl_sql_text(segment->host), pfl_sql_text(text_of(segment->orderer)),
+                         pfl_sql_text(segment->order), pfl_sql_text(segment->incarnation),
+                         pfl_sql_int(next), pfl_sql_int(last_of(segment)),
+                         pfl_sql_int(PFL_INDEX_COVER_MAX)),
+        on_stored, &next, 0};
+    int rc = check_segment(self, segment);
+
+    if (rc == 0)
+        rc = pfl_index_run(self, &call);
+    if (rc == 0)
+        *ret_number = next;
+    return rc;
+}
+
 static int restore_steps(struct pfl_index *self, void *arg)
 {
     struct reserve *r = arg;

@@ -236,6 +236,12 @@ static const char *const statements[PFL_STATEMENTS] = {
         " UNION SELECT number, last FROM (SELECT number, last FROM segment WHERE run_id = $1"
         " AND is_gap = 1 AND last >= $2 ORDER BY last LIMIT $4) AS gaps WHERE number <= $3"
         " ORDER BY number, last",
+    /* Of a run's numbers from $5 to $6, those that bytes have or had: at most $7. */
+    [PFL_SQL_LIST_STORED] =
+        "SELECT s.number FROM host h JOIN run r ON r.host_id = h.id"
+        " JOIN segment s ON s.run_id = r.id WHERE h.name = $1 AND r.orderer = $2"
+        " AND r.order_name = $3 AND r.incarnation = $4 AND s.number BETWEEN $5 AND $6"
+        " AND s.is_gap = 0 AND s.state <> 0 ORDER BY s.number LIMIT $7",
     [PFL_SQL_SET_LIVE] = "UPDATE segment SET state = 1, stored_ns = $2, changed_ns = $2"
                          " WHERE id = $1 AND state = 0 RETURNING run_id, host_id, number, " COUNTED,
     [PFL_SQL_DROP] = "DELETE FROM segment WHERE id = $1 AND state = 0",

@@ -413,16 +413,16 @@ void pfl_visit_on_list(struct pfl_visit *self, Perfleet__SpoolReply *reply)
     advance(self);
 }
 
-/* The index has no room for more of this host. To find out that a gap is too much costs a look at
- * what it is over, so a host that has such gaps without end waits. */
-static void on_limit(struct pfl_visit *v)
+/* The index has no room for more of this host, or other bytes there. To find out that a gap is so
+ * costs a look at what it is over, so a host that has such gaps without end waits. */
+static void on_refused(struct pfl_visit *v, enum pfl_visit_left why)
 {
     v->gaps += pfl_visit_get_segment(v)->gap != NULL;
     if (v->gaps < PFL_VISIT_GAPS_MAX) {
-        skip(v, PFL_VISIT_LEFT_LIMIT);
+        skip(v, why);
         return;
     }
-    leave(v, PFL_VISIT_LEFT_LIMIT, &no_fault);
+    leave(v, why, &no_fault);
     end(v, PFL_VISIT_FULL);
 }
 
@@ -431,7 +431,7 @@ void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve
     assert(self->is_busy && self->step == PFL_VISIT_RESERVE);
     self->is_busy = false;
     if (rc == PFL_ELIMIT)
-        on_limit(self);
+        on_refused(self, PFL_VISIT_LEFT_LIMIT);
     else if (rc != 0)
         end(self, PFL_VISIT_STUCK);
     else if (result == PFL_VISIT_RESERVED && pfl_visit_get_segment(self)->gap != NULL)
@@ -439,7 +439,7 @@ void pfl_visit_on_reserve(struct pfl_visit *self, int rc, enum pfl_visit_reserve
     else if (result == PFL_VISIT_IS_LIVE)
         self->step = PFL_VISIT_RELEASE;
     else if (result == PFL_VISIT_CONFLICT)
-        skip(self, PFL_VISIT_LEFT_CONFLICT);
+        on_refused(self, PFL_VISIT_LEFT_CONFLICT);
     else if (result == PFL_VISIT_BUSY)
         skip(self, PFL_VISIT_LEFT_BUSY);
     else

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #define NOW UINT64_C(1795432296000000000)
 
@@ -24,6 +25,25 @@ static char folder[64];
 static char where[128];
 static struct pfl_index *ix;
 
+static unsigned statements; /* of all connections */
+
+static int on_statement(unsigned kind, void *user, void *statement, void *text)
+{
+    (void)kind;
+    (void)user;
+    (void)statement;
+    (void)text;
+    statements++;
+    return 0;
+}
+
+static int on_open(sqlite3 *db, char **ret_why, const struct sqlite3_api_routines *api)
+{
+    (void)ret_why;
+    (void)api;
+    return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, on_statement, NULL);
+}
+
 static int setup(void **state)
 {
     const struct pfl_index_conf conf = {.where = where, .may_create = true};
@@ -35,8 +55,10 @@ static int setup(void **state)
     if (mkdtemp(folder) == NULL)
         return -1;
     (void)snprintf(where, sizeof(where), "sqlite:%s/index", folder);
-    if (pfl_index_open(&conf, why, &ix) != 0)
+    if (sqlite3_auto_extension((void (*)(void))on_open) != SQLITE_OK ||
+        pfl_index_open(&conf, why, &ix) != 0)
         return -1;
+    (void)sqlite3_cancel_auto_extension((void (*)(void))on_open);
     return pfl_index_join(ix, "c1", &generation);
 }
 
@@ -165,6 +187,36 @@ static void a_gap_that_is_said_again_keeps_its_begin(void **state)
     }
 }
 
+/* How many numbers that are stored a gap begins with is the host's word. */
+static void a_gap_over_many_stored_numbers_takes_few_statements(void **state)
+{
+    struct pfl_index_place place;
+    struct made m;
+    sqlite3 *db;
+
+    (void)state;
+    store(1);
+    assert_int_equal(sqlite3_open(where + strlen("sqlite:"), &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(
+            db,
+            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)"
+            " INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state,"
+            " begin_ns, end_ns, bytes, sha256, object_key, collector, generation, changed_ns,"
+            " stored_ns) SELECT '0' || i, run_id, host_id, i, i, 0, 0, 1, 1, 1, 1, sha256, 'v1/x',"
+            " '', 0, 1, 1 FROM n, segment WHERE number = 1;",
+            NULL, NULL, NULL),
+        SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    for (uint32_t first = 4990; first > 0; first -= 998) {
+        make_gap(&m, first != 998 ? first : 1, 6000);
+        statements = 0;
+        (void)reserve(&m, &place);
+        assert_in_range(statements, 1, 40);
+        assert_int_equal(m.segment.number, first != 998 ? 5001 : 4097);
+    }
+}
+
 static void other_bytes_of_a_stored_number_are_a_conflict(void **state)
 {
     struct pfl_index_place place;
@@ -187,6 +239,7 @@ int main(void)
         TEST(a_gap_behind_what_is_stored_stays_as_it_is),
         TEST(a_gap_that_is_said_again_keeps_its_begin),
         TEST(other_bytes_of_a_stored_number_are_a_conflict),
+        TEST(a_gap_over_many_stored_numbers_takes_few_statements),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -670,6 +670,13 @@ static void gaps_that_the_index_refuses_end_the_visit(void **state)
     assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_LIMIT],
                      PFL_VISIT_GAPS_MAX);
     end_world(&w);
+    w = (struct world){0};
+    for (unsigned i = 1; i <= 40; i++)
+        add(&w, (struct item){.number = i, .gap_last = i, .reserve = PFL_VISIT_CONFLICT});
+    assert_int_equal(visit(&w), PFL_VISIT_FULL);
+    assert_int_equal(pfl_visit_get_figures(w.visit)->left[PFL_VISIT_LEFT_CONFLICT],
+                     PFL_VISIT_GAPS_MAX);
+    end_world(&w);
     w = (struct world){.fail = PFL_VISIT_RESERVE, .fail_rc = PFL_ELIMIT};
     for (unsigned i = 1; i <= 40; i++)
         add(&w, (struct item){.number = i, .bytes = 10});
