@@ -306,12 +306,12 @@ enum pfl_index_of {
     PFL_INDEX_OF_TRIGGER, /* of a kind, a host and a trigger */
     PFL_INDEX_OF_HOST,    /* of a class, a host: the first recorded */
 };
-/* Traces that are pinned or kept may be any number: they are passed in parts. */
+/* Traces that are live, pinned or kept may be any number: they are passed in parts. */
 struct pfl_index_look {
     uint64_t after_unix_ns; /* when it was stored; PFL_INDEX_OF_HOST: its begin */
     char after_id[PFL_INDEX_ID_BYTES];
     uint64_t limit;
-    bool has_more; /* all of these are pinned or kept: others may follow */
+    bool has_more; /* others may follow; of get_oldest: all of these are pinned or kept */
 };
 struct pfl_index_oldest {
     enum pfl_index_of of;
@@ -330,9 +330,11 @@ struct pfl_index_oldest {
 PFL_MUST_USE int pfl_index_get_oldest(struct pfl_index *self, const struct pfl_index_oldest *query,
                                       pfl_index_on_row on_row, void *user);
 
-/* Live traces with bytes, by id, behind `after`. */
-PFL_MUST_USE int pfl_index_list_live(struct pfl_index *self, const char *after, uint64_t limit,
-                                     pfl_index_on_row on_row, void *user);
+/* Live traces, gaps too, of those that last for more than 15 minutes or of the others, by their
+ * begin: as many as the look has, behind its place, which becomes the last one's. */
+PFL_MUST_USE int pfl_index_list_live(struct pfl_index *self, bool is_long,
+                                     struct pfl_index_look *look, pfl_index_on_row on_row,
+                                     void *user);
 /* LIVE to LOST, and a line in the audit. PFL_ENOENT: not live. */
 PFL_MUST_USE int pfl_index_set_lost(struct pfl_index *self, const char *id,
                                     const struct pfl_index_deletion *why);

@@ -13,7 +13,6 @@
 struct asked {
     pfl_index_on_kind on_kind;
     pfl_index_on_use on_use;
-    pfl_index_on_row on_row;
     void *user;
 };
 
@@ -139,14 +138,24 @@ static bool on_old(void *user, const struct pfl_sql_row *sql_row)
     return true;
 }
 
-static bool on_segment_row(void *user, const struct pfl_sql_row *sql_row)
+struct live {
+    struct pfl_index_look *look;
+    pfl_index_on_row on_row;
+    void *user;
+    uint64_t len;
+};
+
+static bool on_live_row(void *user, const struct pfl_sql_row *sql_row)
 {
-    const struct asked *asked = user;
+    struct live *live = user;
     struct pfl_index_row_texts texts;
     struct pfl_index_row row;
 
     pfl_index_row_read(sql_row, &texts, &row);
-    return asked->on_row(asked->user, &row);
+    live->len++;
+    live->look->after_unix_ns = row.begin_unix_ns;
+    (void)snprintf(live->look->after_id, sizeof(live->look->after_id), "%s", row.id);
+    return live->on_row(live->user, &row);
 }
 
 /* Of each kind so many are sorted. */
@@ -203,15 +212,22 @@ int pfl_index_get_oldest(struct pfl_index *self, const struct pfl_index_oldest *
     return rc;
 }
 
-int pfl_index_list_live(struct pfl_index *self, const char *after, uint64_t limit,
+int pfl_index_list_live(struct pfl_index *self, bool is_long, struct pfl_index_look *look,
                         pfl_index_on_row on_row, void *user)
 {
-    struct asked asked = {.on_row = on_row, .user = user};
+    const struct pfl_index_look after = *look; /* it moves with each row */
+    struct live live = {.look = look, .on_row = on_row, .user = user};
     struct pfl_sql_call call = {PFL_SQL_LIST_LIVE,
-                                PFL_INDEX_PARAMS(pfl_sql_text(after), pfl_sql_int(limit)),
-                                on_segment_row, &asked, 0};
+                                PFL_INDEX_PARAMS(pfl_sql_int(after.after_unix_ns),
+                                                 pfl_sql_text(after.after_id),
+                                                 pfl_sql_int(after.limit), pfl_sql_int(is_long)),
+                                on_live_row, &live, 0};
+    int rc = pfl_index_run(self, &call);
 
-    return pfl_index_run(self, &call);
+    look->has_more = rc == 0 && live.len == after.limit;
+    if (rc != 0)
+        *look = after;
+    return rc;
 }
 
 int pfl_index_postpone(struct pfl_index *self, const char *id)

@@ -363,8 +363,10 @@ static const char *const statements[PFL_STATEMENTS] = {
         "UPDATE segment SET changed_ns = 1 + (SELECT MAX(t.changed_ns) FROM segment t WHERE"
         " t.state = 2 AND t.state <> 1) WHERE id = $1 AND state = 2",
     [PFL_SQL_COUNT_TOMBSTONES] = "SELECT COUNT(*) FROM segment WHERE state = 2 AND state <> 1",
-    [PFL_SQL_LIST_LIVE] = ROW FROM "WHERE s.id > $1 AND s.state = 1 AND s.is_gap = 0"
-                                   " ORDER BY s.id LIMIT $2",
+    /* In the order of an index of live ones: others may be any number. */
+    [PFL_SQL_LIST_LIVE] = ROW FROM "WHERE s.state = 1 AND s.is_long = $4"
+                                   " AND (s.begin_ns, s.id) > ($1, $2)"
+                                   " ORDER BY s.begin_ns, s.id LIMIT $3",
     [PFL_SQL_SET_LOST] = "UPDATE segment SET state = 4, changed_ns = $2 WHERE id = $1 AND state = 1"
                          " RETURNING run_id, host_id, number, last, is_gap, " COUNTED,
     [PFL_SQL_SET_FOUND] = "UPDATE segment SET state = 0, changed_ns = $2 WHERE id = $1"

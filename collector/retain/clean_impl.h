@@ -40,6 +40,7 @@ struct pfl_clean_item {
     char key[PFL_STORE_KEY_BYTES];
     char description[PFL_STORE_KEY_BYTES]; /* the key of its JSON */
     uint64_t bytes;
+    uint64_t begin_unix_ns;
     int rc;                        /* of the store */
     char why[PFL_STORE_WHY_BYTES]; /* a tombstone is still there */
     bool is_orphan;                /* no row names it */
@@ -60,7 +61,8 @@ struct pfl_clean {
     size_t len;
     size_t at; /* the orphan that is judged */
     struct pfl_store_object objects[PFL_CLEAN_PAGE];
-    char live_after[PFL_INDEX_ID_BYTES];
+    struct pfl_index_look live; /* the page of live traces */
+    bool is_live_long;          /* it is of those of more than 15 minutes */
     char objects_after[PFL_STORE_KEY_BYTES];
     unsigned steps;               /* pages of this sweep in this cycle */
     uint64_t sweep_begun_ns;      /* of the monotonic clock */

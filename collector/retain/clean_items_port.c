@@ -82,7 +82,7 @@ struct pfl_clean_item *pfl_clean_add_item(struct pfl_clean *self, const struct p
 {
     struct pfl_clean_item *item = &self->items[self->len++];
 
-    *item = (struct pfl_clean_item){.bytes = row->bytes};
+    *item = (struct pfl_clean_item){.bytes = row->bytes, .begin_unix_ns = row->begin_unix_ns};
     (void)snprintf(item->id, sizeof(item->id), "%s", row->id);
     (void)snprintf(item->host, sizeof(item->host), "%s", row->host);
     (void)snprintf(item->key, sizeof(item->key), "%s", row->key);

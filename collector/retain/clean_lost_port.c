@@ -3,8 +3,8 @@
  * Cleaning: traces whose object is missing.
  *
  * Happy path: list traces (index), look for their objects (store), note those that are lost
- * (index). Failures: an engine that does not answer ends the cycle. Owns nothing. Limits:
- * PFL_CLEAN_PAGE at a time.
+ * (index): first those of up to 15 minutes, then longer ones, as the index has them. Failures: an
+ * engine that does not answer ends the cycle. Owns nothing. Limits: PFL_CLEAN_PAGE at a time.
  */
 #include <string.h>
 
@@ -14,8 +14,9 @@ static bool on_live(void *user, const struct pfl_index_row *row)
 {
     struct pfl_clean *self = user;
 
-    (void)pfl_clean_add_item(self, row);
-    return self->len < PFL_CLEAN_PAGE;
+    if (row->key[0] != '\0') /* a gap has no object */
+        (void)pfl_clean_add_item(self, row);
+    return true;
 }
 
 void pfl_clean_list_live(struct pfl_clean *self)
@@ -23,15 +24,12 @@ void pfl_clean_list_live(struct pfl_clean *self)
     int rc;
 
     self->len = 0;
-    rc = pfl_index_list_live(self->conf.index, self->live_after, PFL_CLEAN_PAGE, on_live, self);
-    if (rc != 0) {
+    self->live.limit = PFL_CLEAN_PAGE;
+    rc = pfl_index_list_live(self->conf.index, self->is_live_long, &self->live, on_live, self);
+    if (rc != 0)
         pfl_clean_give_up_index(self);
-        return;
-    }
-    self->live_after[0] = '\0';
-    if (self->len == PFL_CLEAN_PAGE)
-        memcpy(self->live_after, self->items[self->len - 1].id, sizeof(self->live_after));
-    self->phase = PFL_CLEAN_PHASE_LIVE_LOOK;
+    else
+        self->phase = PFL_CLEAN_PHASE_LIVE_LOOK;
 }
 
 void pfl_clean_look_for_objects(struct pfl_clean *self)
@@ -46,11 +44,23 @@ void pfl_clean_look_for_objects(struct pfl_clean *self)
             return;
         }
         if (i + 1 < self->len && pfl_clean_is_sweep_late(self)) { /* the next cycle continues */
-            memcpy(self->live_after, item->id, sizeof(self->live_after));
+            self->live.after_unix_ns = item->begin_unix_ns;
+            memcpy(self->live.after_id, item->id, sizeof(self->live.after_id));
+            self->live.has_more = true;
             self->len = i + 1;
         }
     }
     self->phase = PFL_CLEAN_PHASE_LIVE_NOTE;
+}
+
+/* True: the round is over. */
+static bool end_page(struct pfl_clean *self)
+{
+    if (self->live.has_more)
+        return false;
+    self->live = (struct pfl_index_look){.limit = PFL_CLEAN_PAGE};
+    self->is_live_long = !self->is_live_long;
+    return !self->is_live_long;
 }
 
 void pfl_clean_note_lost(struct pfl_clean *self)
@@ -76,8 +86,7 @@ void pfl_clean_note_lost(struct pfl_clean *self)
     }
     self->steps++;
     self->phase = PFL_CLEAN_PHASE_LIVE_LIST;
-    if (self->live_after[0] == '\0' || self->steps == PFL_CLEAN_SWEEP_STEPS ||
-        pfl_clean_is_sweep_late(self)) {
+    if (end_page(self) || self->steps == PFL_CLEAN_SWEEP_STEPS || pfl_clean_is_sweep_late(self)) {
         self->phase = PFL_CLEAN_PHASE_OBJECTS_LIST;
         pfl_clean_begin_sweep(self);
     }

@@ -689,6 +689,48 @@ static void a_statement_of_retention_passes_few_rows(void **state)
     pfl_index_close(index);
 }
 
+static bool count_live(void *user, const struct pfl_index_row *row)
+{
+    assert_int_equal(row->state, PFL_INDEX_LIVE);
+    ++*(unsigned *)user;
+    return true;
+}
+
+/* 20,000 that are gone are before the live ones by their ids: 299 short ones, and 300 long ones. */
+static void a_list_of_live_traces_passes_no_others(void **state)
+{
+    static const char rows[] =
+        "INSERT INTO host(id, name) VALUES(1, 'a');"
+        "INSERT INTO run(id, host_id, orderer, order_name, incarnation, kind_id)"
+        " VALUES(1, 1, '', 'cpu', 'r', 1);"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20600)"
+        " INSERT INTO segment(id, run_id, host_id, number, last, is_gap, is_long, state, begin_ns,"
+        " end_ns, bytes, object_key, collector, generation, changed_ns, stored_ns)"
+        " SELECT '0' || (100000 + i), 1, 1, i, i, 0, i % 2, CASE WHEN i <= 20000 THEN 3 ELSE 1 END,"
+        " 20, 20, 0, 'v1/x', '', 0, 1, i FROM n;"
+        "DELETE FROM segment WHERE number = 20600;";
+    struct pfl_index *index;
+
+    (void)state;
+    index = open_profiled();
+    script(rows);
+    for (unsigned is_long = 0; is_long < 2; is_long++) {
+        struct pfl_index_look look = {.limit = 100};
+        unsigned parts = 0;
+        unsigned len = 0;
+
+        do {
+            most_steps = 0;
+            assert_int_equal(pfl_index_list_live(index, is_long, &look, count_live, &len), 0);
+            assert_in_range(most_steps, 1, 10000);
+            parts++;
+        } while (look.has_more);
+        assert_int_equal(len, 299 + is_long);
+        assert_int_equal(parts, 3 + is_long);
+    }
+    pfl_index_close(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -704,6 +746,7 @@ int main(void)
         cmocka_unit_test(a_statement_of_a_search_passes_few_rows),
         cmocka_unit_test(a_statement_of_retention_passes_few_rows),
         cmocka_unit_test(who_judges_rows_is_a_part_of_the_work),
+        cmocka_unit_test(a_list_of_live_traces_passes_no_others),
     };
     const struct index_cases_engine engine = {"every engine: SQLite", where, make_empty, count,
                                               script};
