@@ -166,9 +166,11 @@ static int tombstone_steps(struct pfl_index *self, void *arg)
     counts.bytes = -(int64_t)moved->bytes;
     counts.stored = moved->is_gap ? 0 : -1; /* what was lost at the host was never stored */
     counts.removed = moved->is_gap ? 0 : 1;
-    if (moved->is_gap)
-        rc = pfl_index_count_host_rows(self, moved->host_id, -1, 0, &rows);
-    return rc != 0 ? rc : pfl_index_count(self, moved->run_id, moved->host_id, &counts);
+    /* The run before its host, as in a reservation: else two collectors wait for each other. */
+    rc = pfl_index_count(self, moved->run_id, moved->host_id, &counts);
+    if (rc != 0 || !moved->is_gap)
+        return rc;
+    return pfl_index_count_host_rows(self, moved->host_id, -1, 0, &rows);
 }
 
 /* A number that is in a gap as well is one of the gap's again. */

@@ -512,9 +512,24 @@ static void a_search_sorts_no_rows(void **state)
 
 static int most_steps; /* of SQLite's machine, in one statement */
 
+static bool has_run; /* of a transaction: it has changed the run's row */
+static unsigned hosts_before_runs;
+
+static void note_order(const char *text)
+{
+    if (strncmp(text, "BEGIN", 5) == 0)
+        has_run = false;
+    else if (strncmp(text, "UPDATE run", 10) == 0)
+        has_run = true;
+    else if (!has_run && strncmp(text, "UPDATE host", 11) == 0)
+        hosts_before_runs++;
+}
+
 static int on_statement_end(unsigned kind, void *user, void *statement, void *ns)
 {
     int steps = sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_VM_STEP, 1);
+
+    note_order(sqlite3_sql(statement));
 
     (void)kind;
     (void)user;
@@ -731,6 +746,36 @@ static void a_list_of_live_traces_passes_no_others(void **state)
     pfl_index_close(index);
 }
 
+/* Of two collectors that lock a run and its host in another order each waits for the other. */
+static void each_transaction_locks_a_run_before_its_host(void **state)
+{
+    const struct pfl_index_deletion why = {.who = "me", .reason = "old", .now_unix_ns = 2};
+    struct pfl_index *index;
+    uint64_t generation;
+
+    (void)state;
+    index = open_profiled();
+    assert_int_equal(pfl_index_join(index, "c1", &generation), 0);
+    script("INSERT INTO host(id, name) VALUES(1, 'evil');"
+           "INSERT INTO run(host_id, orderer, order_name, incarnation, kind_id)"
+           " VALUES(1, '', 'cpu', 'run', 1), (1, '', 'cpu', 'another', 1);");
+    hosts_before_runs = 0;
+    assert_int_equal(reserve(index, true, 0), PFL_INDEX_RESERVE_NEW);
+    assert_int_equal(pfl_index_tombstone(index, "01K", &why), 0);
+    script("DELETE FROM segment");
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(reserve(index, false, 0), PFL_INDEX_RESERVE_NEW);
+        assert_int_equal(pfl_index_set_live(index, "01K", 1), 0);
+        if (i == 0)
+            assert_int_equal(pfl_index_tombstone(index, "01K", &why), 0);
+        else
+            assert_int_equal(pfl_index_set_lost(index, "01K", &why), 0);
+        script("DELETE FROM segment");
+    }
+    assert_int_equal(hosts_before_runs, 0);
+    pfl_index_close(index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -747,6 +792,7 @@ int main(void)
         cmocka_unit_test(a_statement_of_retention_passes_few_rows),
         cmocka_unit_test(who_judges_rows_is_a_part_of_the_work),
         cmocka_unit_test(a_list_of_live_traces_passes_no_others),
+        cmocka_unit_test(each_transaction_locks_a_run_before_its_host),
     };
     const struct index_cases_engine engine = {"every engine: SQLite", where, make_empty, count,
                                               script};
