@@ -6,12 +6,9 @@
  */
 #include "collector/index/index_impl.h"
 
-static bool on_host_rows(void *user, const struct pfl_sql_row *row)
+static bool on_gaps(void *user, const struct pfl_sql_row *row)
 {
-    struct pfl_index_host_rows *rows = user;
-
-    rows->gaps = pfl_sql_row_int(row, 0);
-    rows->kinds = pfl_sql_row_int(row, 1);
+    *(uint64_t *)user = pfl_sql_row_int(row, 0);
     return true;
 }
 
@@ -20,13 +17,11 @@ static struct pfl_sql_value signed_int(int64_t v)
     return (struct pfl_sql_value){PFL_SQL_INT, v, {NULL, 0}};
 }
 
-int pfl_index_count_host_rows(struct pfl_index *self, uint64_t host_id, int64_t gaps, int64_t kinds,
-                              struct pfl_index_host_rows *ret_rows)
+int pfl_index_count_gaps(struct pfl_index *self, uint64_t host_id, int64_t more, uint64_t *ret_gaps)
 {
-    struct pfl_sql_call call = {
-        PFL_SQL_COUNT_HOST_ROWS,
-        PFL_INDEX_PARAMS(pfl_sql_int(host_id), signed_int(gaps), signed_int(kinds)), on_host_rows,
-        ret_rows, 0};
+    struct pfl_sql_call call = {PFL_SQL_COUNT_GAPS,
+                                PFL_INDEX_PARAMS(pfl_sql_int(host_id), signed_int(more)), on_gaps,
+                                ret_gaps, 0};
 
     return pfl_index_run(self, &call);
 }

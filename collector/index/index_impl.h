@@ -45,15 +45,9 @@ struct pfl_index_counts {
 int pfl_index_count(struct pfl_index *self, uint64_t run_id, uint64_t host_id,
                     const struct pfl_index_counts *counts);
 
-/* Rows of a host, which are bounded. */
-struct pfl_index_host_rows {
-    uint64_t gaps;
-    uint64_t kinds;
-};
-
-/* Adds to them; answers the sums. */
-int pfl_index_count_host_rows(struct pfl_index *self, uint64_t host_id, int64_t gaps, int64_t kinds,
-                              struct pfl_index_host_rows *ret_rows);
+/* Adds to the gaps of a host, which are bounded; answers how many there are. */
+int pfl_index_count_gaps(struct pfl_index *self, uint64_t host_id, int64_t more,
+                         uint64_t *ret_gaps);
 
 #define PFL_INDEX_PARAMS(...)                                                                      \
     (const struct pfl_sql_value[]){__VA_ARGS__},                                                   \

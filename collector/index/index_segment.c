@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/shares.h"
 #include "collector/index/index_impl.h"
 #include "collector/index/index_row.h"
 
@@ -59,7 +60,22 @@ static int find_host(struct pfl_index *self, const char *name, uint64_t *ret_id)
     return rc != 0 ? rc : pfl_index_run(self, &get);
 }
 
-/* A host that invents too many kinds shares the first one. */
+struct host_kinds {
+    uint64_t all;
+    uint64_t of_orderer;
+};
+
+static bool on_kinds(void *user, const struct pfl_sql_row *row)
+{
+    struct host_kinds *kinds = user;
+
+    kinds->all = pfl_sql_row_int(row, 0);
+    kinds->of_orderer = pfl_sql_row_int(row, 1);
+    return true;
+}
+
+/* A host that invents too many kinds shares the first one. So does an orderer with too many orders
+ * there: half of what is free is left to others. */
 static int add_kind(struct pfl_index *self, const struct run *run,
                     const struct pfl_sql_value *names, uint64_t *ret_kind)
 {
@@ -67,11 +83,14 @@ static int add_kind(struct pfl_index *self, const struct run *run,
                                            pfl_sql_int(PFL_INDEX_KINDS_MAX)};
     struct pfl_sql_call add = {PFL_SQL_ADD_KIND, params, 4, NULL, NULL, 0};
     struct pfl_sql_call get = {PFL_SQL_GET_KIND, names, 3, on_id, ret_kind, 0};
-    struct pfl_index_host_rows rows = {0};
-    int rc = pfl_index_count_host_rows(self, run->host_id, 0, 1, &rows);
+    struct host_kinds kinds = {0};
+    struct pfl_sql_call count = {PFL_SQL_COUNT_KINDS,
+                                 PFL_INDEX_PARAMS(pfl_sql_int(run->host_id), names[1]), on_kinds,
+                                 &kinds, 0};
+    int rc = pfl_index_run(self, &count);
 
-    if (rc == 0 && rows.kinds > PFL_INDEX_OWN_KINDS_MAX)
-        return pfl_index_count_host_rows(self, run->host_id, 0, -1, &rows);
+    if (rc == 0 && !pfl_shares_allow(PFL_INDEX_OWN_KINDS_MAX, kinds.all, kinds.of_orderer, 1))
+        return 0;
     if (rc == 0)
         rc = pfl_index_run(self, &add);
     return rc != 0 ? rc : pfl_index_run(self, &get);
@@ -311,10 +330,10 @@ static int add_row(struct pfl_index *self, const struct reserve *r)
 
 static int count_gap(struct pfl_index *self, uint64_t host_id)
 {
-    struct pfl_index_host_rows rows = {0};
-    int rc = pfl_index_count_host_rows(self, host_id, 1, 0, &rows);
+    uint64_t gaps = 0;
+    int rc = pfl_index_count_gaps(self, host_id, 1, &gaps);
 
-    if (rc == 0 && rows.gaps > PFL_INDEX_GAPS_MAX)
+    if (rc == 0 && gaps > PFL_INDEX_GAPS_MAX)
         rc = pfl_index_fail(self, PFL_ELIMIT, "the host has %u gaps", PFL_INDEX_GAPS_MAX);
     return rc;
 }

@@ -151,7 +151,7 @@ static int tombstone_steps(struct pfl_index *self, void *arg)
                                                  pfl_sql_int(why->is_bound_by_keep)),
                                 on_tombstone, moved, 0};
     struct pfl_index_counts counts = {0};
-    struct pfl_index_host_rows rows = {0};
+    uint64_t gaps;
     int rc;
 
     moved->is_there = false;
@@ -170,7 +170,7 @@ static int tombstone_steps(struct pfl_index *self, void *arg)
     rc = pfl_index_count(self, moved->run_id, moved->host_id, &counts);
     if (rc != 0 || !moved->is_gap)
         return rc;
-    return pfl_index_count_host_rows(self, moved->host_id, -1, 0, &rows);
+    return pfl_index_count_gaps(self, moved->host_id, -1, &gaps);
 }
 
 /* A number that is in a gap as well is one of the gap's again. */

@@ -188,8 +188,11 @@ static const char *const statements[PFL_STATEMENTS] = {
     [PFL_SQL_SET_VERSION] = "UPDATE perfleet_schema SET version = $1",
     [PFL_SQL_ADD_HOST] = "INSERT INTO host(name) VALUES($1) ON CONFLICT DO NOTHING",
     [PFL_SQL_GET_HOST] = "SELECT id FROM host WHERE name = $1",
-    [PFL_SQL_COUNT_HOST_ROWS] = "UPDATE host SET gaps = gaps + $2, kinds = kinds + $3 WHERE id = $1"
-                                " RETURNING gaps, kinds",
+    [PFL_SQL_COUNT_GAPS] = "UPDATE host SET gaps = gaps + $2 WHERE id = $1 RETURNING gaps",
+    /* Of a host, and of these the orderer's. Its runs are bounded. */
+    [PFL_SQL_COUNT_KINDS] = "SELECT COUNT(DISTINCT kind_id),"
+                            " COUNT(DISTINCT CASE WHEN orderer = $2 THEN kind_id END)"
+                            " FROM run WHERE host_id = $1",
     [PFL_SQL_ADD_KIND] = "INSERT INTO kind(class, orderer, order_name) SELECT $1, $2, $3"
                          " WHERE (SELECT COUNT(*) FROM kind) < $4 ON CONFLICT DO NOTHING",
     [PFL_SQL_GET_KIND] =

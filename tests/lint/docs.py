@@ -126,7 +126,7 @@ def is_test(test, sources):
         return attacks is not None and f'"{attack}"' in attacks.group(1)
     if test.endswith("_fuzz"):
         return read_test("fuzz", test + ".c") != ""
-    return f"static void {test}(" in sources
+    return f"static void {test}(" in sources or f"\nvoid {test}(void **state)\n{{" in sources
 
 
 def promises(name, text, sources, table):

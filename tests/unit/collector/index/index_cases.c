@@ -861,6 +861,7 @@ int index_cases_run(const struct index_cases_engine *of)
         CASE(runs_come_in_pages_while_others_come_and_go),
         CASE(a_lost_trace_is_a_hole_until_it_is_found),
         CASE(a_host_has_bounds_in_the_index),
+        CASE(an_orderer_has_a_share_of_a_hosts_classes),
         CASE(descriptions_count_as_bytes),
         CASE(a_gap_over_many_known_numbers_is_refused),
         CASE(the_oldest_deletions_are_forgotten_above_a_number),

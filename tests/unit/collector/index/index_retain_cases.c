@@ -384,6 +384,61 @@ void descriptions_count_as_bytes(void **state)
     assert_int_equal(get_run().bytes, 0);
 }
 
+static bool on_kind_of(void *user, const struct pfl_index_row *row)
+{
+    ((struct pfl_index_row *)user)->kind = row->kind;
+    return true;
+}
+
+static const char *put_of_class(const char *orderer, unsigned class_number,
+                                struct pfl_index_row *ret)
+{
+    static struct pfl_index_place place;
+    enum pfl_index_reserve result;
+    char name[32];
+    char run[32];
+    struct what what = {"shared", "cpu", name, NULL, 1, 1, T0};
+    Perfleet__Segment *segment;
+
+    (void)snprintf(name, sizeof(name), "%s%u", orderer, class_number);
+    (void)snprintf(run, sizeof(run), "run%u", class_number);
+    segment = make(&what);
+    segment->orderer = (char *)(uintptr_t)orderer;
+    segment->incarnation = run;
+    (void)snprintf(place.id, sizeof(place.id), "01JR%022u", ++ids);
+    place.key[0] = '\0';
+    assert_int_equal(pfl_index_reserve(index_cases_get(), segment, T0, &place, &result), 0);
+    assert_int_equal(pfl_index_set_live(index_cases_get(), place.id, T0), 0);
+    assert_int_equal(pfl_index_get(index_cases_get(), place.id, on_kind_of, ret), 0);
+    return place.id;
+}
+
+/* An orderer with many orders at a host leaves classes to others, and has them again when its runs
+ * are forgotten. */
+void an_orderer_has_a_share_of_a_hosts_classes(void **state)
+{
+    const struct pfl_index_deletion why = {.who = "me", .reason = "old", .now_unix_ns = T0};
+    struct pfl_index_row row;
+    uint64_t count;
+
+    (void)state;
+    for (unsigned i = 0; i < PFL_INDEX_OWN_KINDS_MAX / 2 + 3; i++) {
+        const char *id = put_of_class("greedy", i, &row);
+
+        if (i < PFL_INDEX_OWN_KINDS_MAX / 2)
+            assert_int_not_equal(row.kind, 1);
+        else
+            assert_int_equal(row.kind, 1);
+        assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), 0);
+    }
+    (void)put_of_class("other", 0, &row);
+    assert_int_not_equal(row.kind, 1);
+    index_cases_script("DELETE FROM segment WHERE state = 2");
+    assert_int_equal(pfl_index_forget_runs(index_cases_get(), T0 + 1, &count), 0);
+    (void)put_of_class("greedy", 999, &row);
+    assert_int_not_equal(row.kind, 1);
+}
+
 /* Classes that a host invents share the first kind when it has too many. */
 void a_host_has_bounds_in_the_index(void **state)
 {
@@ -394,7 +449,7 @@ void a_host_has_bounds_in_the_index(void **state)
     struct kinds kinds;
 
     (void)state;
-    for (unsigned i = 0; i < PFL_INDEX_OWN_KINDS_MAX + 3; i++) {
+    for (unsigned i = 0; i < PFL_INDEX_OWN_KINDS_MAX / 2 + 3; i++) {
         struct pfl_index_place place;
         enum pfl_index_reserve result;
         char run[32];
@@ -406,7 +461,7 @@ void a_host_has_bounds_in_the_index(void **state)
         (void)snprintf(place.id, sizeof(place.id), "01JR%022u", ++ids);
         place.key[0] = '\0';
         assert_int_equal(pfl_index_reserve(index_cases_get(), segment, T0, &place, &result), 0);
-        if (i < PFL_INDEX_OWN_KINDS_MAX)
+        if (i < PFL_INDEX_OWN_KINDS_MAX / 2)
             continue;
         assert_int_equal(pfl_index_set_live(index_cases_get(), place.id, T0), 0);
         expected += PFL_INDEX_TRACE_BYTES + segment->bytes +
