@@ -206,9 +206,10 @@ struct pfl_index_deletion {
     const char *reason; /* a sentence */
     uint64_t now_unix_ns;
     bool is_bound_by_keep; /* not what pfl_index_keep keeps */
+    const char *lease;     /* only while this collector has it; NULL: in any case */
 };
 /* LIVE to TOMBSTONE, and a line in the audit of deletions. PFL_ENOENT: not live; PFL_EPERM: pinned,
- * or kept. */
+ * or kept; PFL_ESTATE: another collector has the lease. */
 PFL_MUST_USE int pfl_index_tombstone(struct pfl_index *self, const char *id,
                                      const struct pfl_index_deletion *deletion);
 /* TOMBSTONE to GONE: its object is deleted. 0 also if it is gone. */

@@ -141,6 +141,27 @@ static int add_deletion(struct pfl_index *self, const struct moved *moved)
     return pfl_index_run(self, &call);
 }
 
+static bool on_lease(void *user, const struct pfl_sql_row *row)
+{
+    (void)row;
+    *(bool *)user = true;
+    return true;
+}
+
+/* Who was held up for long may have lost it, and goes by sums that are old. */
+static int check_lease(struct pfl_index *self, const char *lease)
+{
+    bool is_held = false;
+    struct pfl_sql_call call = {PFL_SQL_HAS_LEASE,
+                                PFL_INDEX_PARAMS(pfl_sql_text(lease), pfl_sql_text(self->collector),
+                                                 pfl_sql_int(self->generation)),
+                                on_lease, &is_held, 0};
+    int rc = pfl_index_run(self, &call);
+
+    return rc != 0 || is_held ? rc
+                              : pfl_index_fail(self, PFL_ESTATE, "another collector has %s", lease);
+}
+
 static int tombstone_steps(struct pfl_index *self, void *arg)
 {
     struct moved *moved = arg;
@@ -152,10 +173,11 @@ static int tombstone_steps(struct pfl_index *self, void *arg)
                                 on_tombstone, moved, 0};
     struct pfl_index_counts counts = {0};
     uint64_t gaps;
-    int rc;
+    int rc = why->lease != NULL ? check_lease(self, why->lease) : 0;
 
     moved->is_there = false;
-    rc = pfl_index_run(self, &call);
+    if (rc == 0)
+        rc = pfl_index_run(self, &call);
     if (rc == 0 && !moved->is_there)
         rc = explain_refusal(self, moved->id);
     if (rc != 0)

@@ -337,6 +337,9 @@ static const char *const statements[PFL_STATEMENTS] = {
                       " generation = excluded.generation WHERE " VOID_OR_OWN " RETURNING 1",
     [PFL_SQL_GIVE_LEASE] = "DELETE FROM lease WHERE name = $1 AND collector = $2"
                            " AND generation = $3",
+    /* Nobody has taken it over. */
+    [PFL_SQL_HAS_LEASE] = "SELECT 1 FROM lease WHERE name = $1 AND collector = $2"
+                          " AND generation = $3",
     [PFL_SQL_COUNT_LEASES] =
         "SELECT COUNT(DISTINCT c.name), COUNT(CASE WHEN l.collector = $1 THEN 1 END),"
         " COUNT(l.name) FROM collector c LEFT JOIN lease l ON l.collector = c.name AND"

@@ -240,7 +240,8 @@ static int delete_victim(struct pfl_clean *self)
     const struct pfl_index_deletion deletion = {.who = "retention",
                                                 .reason = victim->why,
                                                 .now_unix_ns = self->now_unix_ns,
-                                                .is_bound_by_keep = true};
+                                                .is_bound_by_keep = true,
+                                                .lease = LEASE};
     int rc = pfl_index_tombstone(self->conf.index, victim->id, &deletion);
 
     if (rc == 0) {

@@ -650,7 +650,7 @@ static void a_row_is_a_stored_trace(void **state)
     assert_int_equal(pfl_index_get(ix, "nothing", on_trace, &trace), PFL_ENOENT);
 }
 
-static const struct pfl_index_deletion by_me = {"me", "an old one", T0 + 100, false};
+static const struct pfl_index_deletion by_me = {"me", "an old one", T0 + 100, false, NULL};
 
 static bool on_deleted(void *user, const struct pfl_index_deleted *deleted)
 {
@@ -862,6 +862,7 @@ int index_cases_run(const struct index_cases_engine *of)
         CASE(a_lost_trace_is_a_hole_until_it_is_found),
         CASE(a_host_has_bounds_in_the_index),
         CASE(an_orderer_has_a_share_of_a_hosts_classes),
+        CASE(who_has_lost_its_lease_deletes_nothing),
         CASE(descriptions_count_as_bytes),
         CASE(a_gap_over_many_known_numbers_is_refused),
         CASE(the_oldest_deletions_are_forgotten_above_a_number),

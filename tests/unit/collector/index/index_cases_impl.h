@@ -24,6 +24,7 @@ void runs_come_in_pages_while_others_come_and_go(void **state);
 void a_lost_trace_is_a_hole_until_it_is_found(void **state);
 void a_host_has_bounds_in_the_index(void **state);
 void an_orderer_has_a_share_of_a_hosts_classes(void **state);
+void who_has_lost_its_lease_deletes_nothing(void **state);
 void descriptions_count_as_bytes(void **state);
 void a_gap_over_many_known_numbers_is_refused(void **state);
 void the_oldest_deletions_are_forgotten_above_a_number(void **state);

@@ -384,6 +384,26 @@ void descriptions_count_as_bytes(void **state)
     assert_int_equal(get_run().bytes, 0);
 }
 
+/* Another collector, which took over the retention of one that was held up, deletes by new sums. */
+void who_has_lost_its_lease_deletes_nothing(void **state)
+{
+    const struct what what = {"web1", "cpu", NULL, NULL, 1, 10, T0};
+    const struct pfl_index_deletion why = {
+        .who = "retention", .reason = "old", .now_unix_ns = T0, .lease = "/clean"};
+    bool is_held = false;
+    const char *id;
+
+    (void)state;
+    id = put(&what);
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), PFL_ESTATE);
+    assert_int_equal(pfl_index_lease(index_cases_get(), "/clean", &is_held), 0);
+    assert_true(is_held);
+    index_cases_script("UPDATE lease SET generation = generation + 1");
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), PFL_ESTATE);
+    index_cases_script("UPDATE lease SET generation = generation - 1");
+    assert_int_equal(pfl_index_tombstone(index_cases_get(), id, &why), 0);
+}
+
 static bool on_kind_of(void *user, const struct pfl_index_row *row)
 {
     ((struct pfl_index_row *)user)->kind = row->kind;
