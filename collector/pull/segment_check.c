@@ -53,6 +53,19 @@ static fault_t check_labels(const Perfleet__Segment *segment)
     return (fault_t){NULL, NULL, 0, 0};
 }
 
+/* Each becomes an object of its JSON, which the loop makes. */
+static fault_t check_lists(const Perfleet__Segment *segment)
+{
+    if (segment->n_clock > PFL_SEGMENT_CLOCKS_MAX)
+        return (fault_t){"it has more than 256 exchanges of clocks", "clock", 0, segment->n_clock};
+    if (segment->n_loss > PFL_SEGMENT_LOSSES_MAX)
+        return (fault_t){"it has more than 256 causes of loss", "loss", 0, segment->n_loss};
+    if (segment->n_data_source > PFL_SEGMENT_SOURCES_MAX)
+        return (fault_t){"it has more than 4096 data sources", "data_source", 0,
+                         segment->n_data_source};
+    return (fault_t){NULL, NULL, 0, 0};
+}
+
 static fault_t check_names(const Perfleet__Segment *segment)
 {
     if (segment->incarnation == NULL || !pfl_ulid_is_valid(segment->incarnation))
@@ -89,6 +102,8 @@ bool pfl_segment_check(const Perfleet__Segment *segment, struct pfl_segment_faul
         fault = check_sizes(segment);
     if (fault.what == NULL)
         fault = check_labels(segment);
+    if (fault.what == NULL)
+        fault = check_lists(segment);
     if (fault.what == NULL)
         fault = segment->gap != NULL ? check_gap(segment) : check_bytes(segment);
     if (fault.what != NULL)

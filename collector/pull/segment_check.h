@@ -13,7 +13,10 @@
 #define PFL_SEGMENT_MAX_PACKED_BYTES (64u << 10)   /* of the message */
 #define PFL_SEGMENT_SHA256_BYTES     32u
 #define PFL_SEGMENT_LABELS_MAX       64u
-#define PFL_SEGMENT_LABEL_BYTES      256u /* of each, with its NUL */
+#define PFL_SEGMENT_CLOCKS_MAX       256u  /* exchanges of clocks */
+#define PFL_SEGMENT_LOSSES_MAX       256u  /* causes of loss */
+#define PFL_SEGMENT_SOURCES_MAX      4096u /* data sources */
+#define PFL_SEGMENT_LABEL_BYTES      256u  /* of each, with its NUL */
 
 /* What is wrong with it, and where. Zero-initialized: nothing. */
 struct pfl_segment_fault {

@@ -4,8 +4,9 @@
  *
  * Happy path: bytes that arrive are appended, and the first whole frame is unpacked and given to
  * the owner; the next one when the owner resumes. Meanwhile nothing is read, and the host is held
- * back. Failures: a frame that is too long or malformed breaks the stream (PFL_EPROTO). Ownership:
- * the tunnel's stream until its on_closed, then this is freed. Limits: those of the header.
+ * back. Frames of a stream have a tenth of the loop, as some take long to unpack. Failures: a frame
+ * that is too long or malformed breaks the stream (PFL_EPROTO). Ownership: the tunnel's stream
+ * until its on_closed; then the timer is closed, and this is freed. Limits: those of the header.
  */
 #include "collector/relay/spool_stream_port.h"
 
@@ -17,11 +18,14 @@
 
 #define QUEUE_MAX_BYTES PFL_TUNNEL_CONTROL_WINDOW_BYTES
 #define PATH_BYTES      128u
+#define FRAME_TIMES     10u /* of the time that a frame took, before the next one */
+#define NS_PER_MS       1000000u
 
 struct pfl_spool_stream {
     struct pfl_spool_stream_conf conf;
     struct pfl_stream *stream; /* owned until its on_closed */
     struct pfl_buf in;         /* not yet given to the owner */
+    uv_timer_t timer;          /* while it runs, no frame is unpacked */
     bool is_held;              /* the owner has a reply */
     bool is_closing;
     bool is_left; /* the owner closed it */
@@ -56,15 +60,27 @@ static int take_frame(struct pfl_spool_stream *s, Perfleet__SpoolReply **ret_rep
     return rc;
 }
 
+static void give_next(struct pfl_spool_stream *s);
+
+static void on_timer(uv_timer_t *timer)
+{
+    give_next(timer->data);
+}
+
 /* The owner may close or resume in on_reply. */
 static void give_next(struct pfl_spool_stream *s)
 {
     Perfleet__SpoolReply *reply = NULL;
+    uint64_t since_ns = uv_hrtime();
+    uint64_t pause_ms;
     int rc;
 
-    if (s->is_held || s->is_closing)
+    if (s->is_held || s->is_closing || uv_is_active((uv_handle_t *)&s->timer) != 0)
         return;
     rc = take_frame(s, &reply);
+    pause_ms = (uv_hrtime() - since_ns) * FRAME_TIMES / NS_PER_MS;
+    if (rc == 0 && pause_ms >= FRAME_TIMES)
+        (void)uv_timer_start(&s->timer, on_timer, pause_ms, 0);
     if (rc == PFL_EAGAIN) {
         pfl_stream_read_start(s->stream);
     } else if (rc != 0) {
@@ -112,6 +128,11 @@ static void on_ready(void *user)
         s->conf.on_ready(s->conf.user);
 }
 
+static void on_timer_closed(uv_handle_t *timer)
+{
+    pfl_mem_free(timer->data);
+}
+
 static void on_closed(void *user, int err)
 {
     struct pfl_spool_stream *s = user;
@@ -122,7 +143,7 @@ static void on_closed(void *user, int err)
     if (!s->is_left)
         s->conf.on_closed(s->conf.user, err, why[0] != '\0' ? why : pfl_err_str(err));
     pfl_buf_fini(&s->in);
-    pfl_mem_free(s);
+    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
 }
 
 static const struct pfl_stream_ops ops = {
@@ -159,6 +180,8 @@ int pfl_spool_stream_open(const struct pfl_spool_stream_conf *conf,
         pfl_mem_free(s);
         return rc;
     }
+    (void)uv_timer_init(conf->loop, &s->timer);
+    s->timer.data = s;
     *ret_stream = s;
     return 0;
 }

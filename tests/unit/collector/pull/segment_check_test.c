@@ -120,6 +120,40 @@ static void labels_are_bounded(void **state)
     expect_at("label", 1, PFL_SEGMENT_LABEL_BYTES);
 }
 
+static void lists_are_bounded(void **state)
+{
+    static Perfleet__ClockPoint clock = PERFLEET__CLOCK_POINT__INIT;
+    static Perfleet__SegmentLoss loss = PERFLEET__SEGMENT_LOSS__INIT;
+    static Perfleet__ClockPoint *clocks[PFL_SEGMENT_CLOCKS_MAX + 1];
+    static Perfleet__SegmentLoss *losses[PFL_SEGMENT_LOSSES_MAX + 1];
+    static char *sources[PFL_SEGMENT_SOURCES_MAX + 1];
+    Perfleet__Segment s = good();
+
+    (void)state;
+    for (size_t i = 0; i <= PFL_SEGMENT_SOURCES_MAX; i++)
+        sources[i] = (char *)"a";
+    for (size_t i = 0; i <= PFL_SEGMENT_CLOCKS_MAX; i++)
+        clocks[i] = &clock;
+    for (size_t i = 0; i <= PFL_SEGMENT_LOSSES_MAX; i++)
+        losses[i] = &loss;
+    s.clock = clocks;
+    s.n_clock = PFL_SEGMENT_CLOCKS_MAX;
+    s.loss = losses;
+    s.n_loss = PFL_SEGMENT_LOSSES_MAX;
+    s.data_source = sources;
+    s.n_data_source = PFL_SEGMENT_SOURCES_MAX;
+    expect(&s, NULL);
+    s.n_data_source++;
+    expect(&s, "it has more than 4096 data sources");
+    expect_at("data_source", 0, PFL_SEGMENT_SOURCES_MAX + 1);
+    s.n_loss++;
+    expect(&s, "it has more than 256 causes of loss");
+    expect_at("loss", 0, PFL_SEGMENT_LOSSES_MAX + 1);
+    s.n_clock++;
+    expect(&s, "it has more than 256 exchanges of clocks");
+    expect_at("clock", 0, PFL_SEGMENT_CLOCKS_MAX + 1);
+}
+
 static void a_gap_has_an_end_and_no_bytes(void **state)
 {
     Perfleet__SegmentGap gap = PERFLEET__SEGMENT_GAP__INIT;
@@ -166,6 +200,7 @@ int main(void)
         cmocka_unit_test(numbers_are_bounded),
         cmocka_unit_test(names_are_names),
         cmocka_unit_test(labels_are_bounded),
+        cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(a_gap_has_an_end_and_no_bytes),
         cmocka_unit_test(a_description_has_so_many_bytes_and_not_one_more),
     };
