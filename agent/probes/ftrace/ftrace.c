@@ -19,6 +19,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/probes/ftrace/borrow.h"
@@ -36,6 +37,7 @@
 #define STATS_MAX_BYTES   (1024u * 1024u)
 #define PERIOD_DEFAULT_MS 100u
 #define PERIOD_MAX_MS     60000u
+#define KSYMS_MAX_NS      UINT64_C(2000000000) /* of CPU time */
 
 int pfl_ftrace_init(struct pfl_ftrace *self)
 {
@@ -93,10 +95,20 @@ static void tell_unknown_syscalls(struct pfl_ftrace_session *s)
                                s->conf.unknown_syscalls[i]);
 }
 
-/* Takes about 0.1 s; kept while a session wants them, or as long as one asked for. */
+static uint64_t get_cpu_ns(void)
+{
+    struct timespec ts = {.tv_sec = 0};
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* Takes about 0.1 s, and longer if others watch the file: who reads it wakes them; kept while a
+ * session wants them, or as long as one asked for. */
 static int load_ksyms(struct pfl_ftrace *self)
 {
     uint8_t piece[16384];
+    uint64_t begin_ns = get_cpu_ns();
     ssize_t n = 1;
     int fd;
     int rc = 0;
@@ -108,13 +120,15 @@ static int load_ksyms(struct pfl_ftrace *self)
         n = read(fd, piece, sizeof(piece));
         if (n > 0)
             rc = pfl_ksyms_feed(&self->ksyms, pfl_span_of(piece, (size_t)n));
+        if (get_cpu_ns() - begin_ns > KSYMS_MAX_NS)
+            rc = PFL_ETIMEOUT;
     }
     if (fd >= 0)
         close(fd);
     pfl_ksyms_seal(&self->ksyms);
     if (rc != 0)
         pfl_ksyms_fini(&self->ksyms);
-    return rc;
+    return rc == PFL_ETIMEOUT ? 0 : rc; /* without names */
 }
 
 static int prepare_symbols(struct pfl_ftrace *self, struct pfl_ftrace_session *s)
@@ -130,7 +144,8 @@ static int prepare_symbols(struct pfl_ftrace *self, struct pfl_ftrace_session *s
         return rc;
     if (self->ksyms.count == 0)
         pfl_probe_message_text(&s->unknown, FTRACE_STATS__ATRACE_ERRORS,
-                               "the kernel hides its symbols (kptr_restrict): no names");
+                               "no names: the kernel hides its symbols (kptr_restrict), "
+                               "or they take too long to read");
     s->ksyms = &self->ksyms;
     s->address_key = self->catalog.address_key;
     self->retain_ksyms |= s->conf.retain_ksyms;

@@ -50,9 +50,9 @@ static uint64_t count_entries(int root_fd)
 {
     char text[PFL_CPU_STATS_BYTES];
     double entries = 0;
-    long cpus = sysconf(_SC_NPROCESSORS_CONF);
+    uint32_t cpus = pfl_proc_reader_count_cpus();
 
-    for (uint32_t cpu = 0; cpu < PFL_CPUS_MAX && cpu < (uint32_t)cpus; cpu++) {
+    for (uint32_t cpu = 0; cpu < PFL_CPUS_MAX && cpu < cpus; cpu++) {
         struct pfl_cpu_stats stats;
         char path[64];
         int fd;

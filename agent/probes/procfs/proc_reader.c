@@ -364,3 +364,15 @@ int pfl_proc_reader_names(const char *path, struct pfl_buf *ret_names)
 {
     return read_text(path, fill_with_names, ret_names);
 }
+
+uint32_t pfl_proc_reader_count_cpus(void)
+{
+    static uint32_t count; /* one loop, one thread */
+
+    if (count == 0) {
+        long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+        count = cpus > 0 ? (uint32_t)cpus : 1;
+    }
+    return count;
+}

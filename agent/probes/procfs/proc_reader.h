@@ -68,4 +68,8 @@ PFL_MUST_USE int pfl_proc_reader_text(const char *path, struct pfl_buf *ret_text
 /* The names of the symbolic links in a folder, each with its NUL. Errors as above. */
 PFL_MUST_USE int pfl_proc_reader_names(const char *path, struct pfl_buf *ret_names);
 
+/* Of the machine, with those that are off. The C library asks /sys, whose files others may watch:
+ * it does so once. */
+uint32_t pfl_proc_reader_count_cpus(void);
+
 #endif

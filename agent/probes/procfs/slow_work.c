@@ -59,7 +59,7 @@ struct worker {
 struct user {
     uint32_t uid;
     struct pfl_token_bucket time; /* ms; per_s 0: a free place */
-    struct pfl_token_bucket work; /* us; nobody's has no limit */
+    struct pfl_token_bucket work; /* us */
 };
 
 static struct {
@@ -106,6 +106,7 @@ static void fill(struct user *u, uint64_t now)
 {
     if (is_of_nobody(u->uid)) {
         pfl_token_bucket_set(&u->time, PFL_SLOW_NOBODY_PER_S, PFL_SLOW_NOBODY_MS, now);
+        set_work(u, PFL_SLOW_NOBODY_WORK_PER_S, PFL_SLOW_NOBODY_WORK_MS, now);
     } else if (u->uid == PFL_SLOW_USERS) {
         pfl_token_bucket_set(&u->time, PFL_SLOW_USERS_PER_S, PFL_SLOW_USERS_MS, now);
         set_work(u, PFL_SLOW_USERS_WORK_PER_S, PFL_SLOW_USERS_WORK_MS, now);
@@ -145,8 +146,8 @@ static bool has_time(uint32_t uid)
 
 static bool has_work(uint32_t uid)
 {
-    return is_of_nobody(uid) ||
-           (pfl_token_bucket_get(&find_user(uid)->work, now_ms()) > 0 &&
+    return pfl_token_bucket_get(&find_user(uid)->work, now_ms()) > 0 &&
+           (is_of_nobody(uid) ||
             pfl_token_bucket_get(&find_user(PFL_SLOW_USERS)->work, now_ms()) > 0);
 }
 
@@ -157,17 +158,19 @@ static void charge(uint32_t uid, uint64_t ms)
         pfl_token_bucket_take(&find_user(PFL_SLOW_USERS)->time, ms);
 }
 
-/* What no one user can delay is short work. */
+/* Any user may watch a file of /proc (inotify): who reads it wakes all that wait for that. Without
+ * them it is light. */
 static void charge_work(uint32_t uid, uint64_t us)
 {
-    if (is_of_nobody(uid))
+    if (is_of_nobody(uid) && us < PFL_SLOW_NOBODY_LIGHT_US)
         return;
     if (us >= PFL_SLOW_SLEEP_MS * US_PER_MS) {
         charge(uid, us / US_PER_MS);
         return;
     }
     pfl_token_bucket_take(&find_user(uid)->work, us);
-    pfl_token_bucket_take(&find_user(PFL_SLOW_USERS)->work, us);
+    if (!is_of_nobody(uid))
+        pfl_token_bucket_take(&find_user(PFL_SLOW_USERS)->work, us);
 }
 
 /* Would the step be stuck where this one is? */
@@ -464,7 +467,10 @@ static void say_left_out(void)
         all.said_ms = now;
     }
     (void)pthread_mutex_unlock(&all.lock);
-    if (is_said)
+    if (is_said && is_of_nobody(uid))
+        pfl_log_warn("files-left-out", "what=%s reason=\"to read these files takes long\"",
+                     uid == PFL_SLOW_SYSTEM ? "system" : "processes");
+    else if (is_said)
         pfl_log_warn("files-left-out",
                      "uid=%u reason=\"to read cmdline and smaps_rollup of these processes takes "
                      "long\"",

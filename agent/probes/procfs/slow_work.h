@@ -32,6 +32,10 @@
 #define PFL_SLOW_NOBODY_THREADS 12u
 #define PFL_SLOW_NOBODY_MS      500u
 #define PFL_SLOW_NOBODY_PER_S   10u
+/* Likewise their work, in ms of CPU time, but for steps of less than LIGHT_US. */
+#define PFL_SLOW_NOBODY_WORK_MS    500u
+#define PFL_SLOW_NOBODY_WORK_PER_S 200u
+#define PFL_SLOW_NOBODY_LIGHT_US   1000u
 /* Of all: more than their sum, so that the last one stays available. */
 #define PFL_SLOW_THREADS 64u
 

@@ -66,12 +66,12 @@ static struct pfl_span read_file(struct pfl_sys_stats *self, const char *path)
 
 static void add_cpufreq(struct pfl_sys_stats *self)
 {
-    long cpus = sysconf(_SC_NPROCESSORS_CONF);
+    uint32_t cpus = pfl_proc_reader_count_cpus();
     char path[96];
 
-    for (long i = 0; i < cpus && i < CPUS_MAX; i++) {
-        (void)snprintf(path, sizeof(path),
-                       "/sys/devices/system/cpu/cpu%ld/cpufreq/scaling_cur_freq", i);
+    for (uint32_t i = 0; i < cpus && i < CPUS_MAX; i++) {
+        (void)snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/cpufreq/scaling_cur_freq",
+                       i);
         pfl_probe_message_uint(&self->message, SYS_STATS__CPUFREQ_KHZ,
                                pfl_proc_number(read_file(self, path)));
     }
@@ -99,14 +99,14 @@ static bool add_idle_state(struct pfl_sys_stats *self, const char *dir)
 
 static void add_cpuidle(struct pfl_sys_stats *self)
 {
-    long cpus = sysconf(_SC_NPROCESSORS_CONF);
+    uint32_t cpus = pfl_proc_reader_count_cpus();
     char dir[96];
 
-    for (long i = 0; i < cpus && i < CPUS_MAX; i++) {
+    for (uint32_t i = 0; i < cpus && i < CPUS_MAX; i++) {
         pfl_probe_message_begin(&self->message, SYS_STATS__CPUIDLE_STATE);
-        pfl_probe_message_uint(&self->message, SYS_STATS__CPU_IDLE_STATE__CPU_ID, (uint64_t)i);
+        pfl_probe_message_uint(&self->message, SYS_STATS__CPU_IDLE_STATE__CPU_ID, i);
         for (int state = 0; state < STATES_MAX; state++) {
-            (void)snprintf(dir, sizeof(dir), "/sys/devices/system/cpu/cpu%ld/cpuidle/state%d", i,
+            (void)snprintf(dir, sizeof(dir), "/sys/devices/system/cpu/cpu%u/cpuidle/state%d", i,
                            state);
             if (!add_idle_state(self, dir))
                 break;

@@ -20,6 +20,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/probes/procfs/proc_reader.h"
 #include "agent/probes/tracefs/cpu_stats.h"
 #include "agent/probes/tracefs/tracefs.h"
 #include "base/mem.h"
@@ -81,7 +82,7 @@ int pfl_cpu_buffers_open(struct pfl_cpu_buffers *self, int instance_fd)
     if (self->pages == NULL)
         return PFL_ENOMEM;
     for (uint32_t cpu = 0; cpu < PFL_CPUS_MAX && (rc == 0 || rc == PFL_ENOENT); cpu++) {
-        if (cpu >= (uint32_t)sysconf(_SC_NPROCESSORS_CONF) && rc == PFL_ENOENT)
+        if (cpu >= pfl_proc_reader_count_cpus() && rc == PFL_ENOENT)
             break;
         rc = open_cpu(self, instance_fd, cpu);
     }

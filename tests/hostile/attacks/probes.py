@@ -7,6 +7,8 @@ import mmap
 import os
 import pathlib
 import platform
+import resource
+import select
 import signal
 import subprocess
 import threading
@@ -15,13 +17,14 @@ import time
 from attacks.descriptors import fuse_file
 from world import Consumer, Failed, World, field, fields, get_slowness
 
-ATTACKS = ["locked_memory", "locked_folder", "locked_tasks", "locked_descriptors", "hanging_exec"]
+ATTACKS = ["locked_memory", "locked_folder", "locked_tasks", "locked_descriptors", "hanging_exec", "watched_files"]
 FLUSH_S = 10
 SLOW_S = 3
 POLLS_S = 0.5  # two or three
 READY_S = 15
 LOCKED_S = 120
 PROCESSES = 4
+WAITERS = 6 * 18000  # of 5 million that a user may have on a machine of 23 GB
 GETDENTS64 = {"x86_64": 217, "aarch64": 61}
 
 
@@ -222,3 +225,45 @@ def locked_descriptors(build):
 def hanging_exec(build):
     """nor those whose exec waits for a file system"""
     return observe(build, hang_in_exec)
+
+
+def wait_for_readers(ready):
+    """Any user may watch a file of /proc: who reads it wakes all that wait for that, each in the reader's time."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    libc = ctypes.CDLL(None)
+    watch = libc.inotify_init1(0)
+    for name in ("status", "stat"):
+        for path in pathlib.Path("/proc").glob("[0-9]*/" + name):
+            libc.inotify_add_watch(watch, str(path).encode(), 0xfff)  # IN_ALL_EVENTS
+    for name in ("stat", "meminfo", "vmstat"):
+        libc.inotify_add_watch(watch, b"/proc/" + name.encode(), 0xfff)
+    each = min(18000, limit - 100)
+    read, write = os.pipe()
+    for _ in range(WAITERS // each):
+        if os.fork() == 0:
+            poll = select.epoll()
+            for _ in range(each):
+                poll.register(os.dup(watch), select.EPOLLIN)
+            os.write(write, b".")
+            signal.pause()
+    for _ in range(WAITERS // each):
+        os.read(read, 1)
+    if os.fork() == 0:
+        while True:
+            os.read(watch, 1 << 16)
+    ready()
+
+
+def watched_files(build):
+    """files of /proc that very many watch do not hold perfleet-probes up for long, and the log says so"""
+    with probed_world(build) as world:
+        quiet, _ = record(world)
+        said = world.attack("stranger", wait_for_readers).wait_ready(2 * READY_S)
+        if said != "ready":
+            raise Failed(said)
+        attacked, _ = record(world)
+        left_out = "files-left-out: what=" in (world.dir / "probes.log").read_text()
+        if attacked > quiet + SLOW_S * get_slowness() or not left_out:
+            raise Failed("flushed in %.1f s, quiet %.1f s; files are left out: %s" % (attacked, quiet, left_out))
+        return "flushed in %.1f s, quiet %.1f s" % (attacked, quiet)

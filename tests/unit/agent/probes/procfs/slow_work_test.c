@@ -292,6 +292,30 @@ static void what_anybody_can_lock_has_a_share_too(void **state)
     let_go();
 }
 
+/* Whatever makes it long: those who watch the file. */
+static void work_that_anybody_can_cause_has_a_share_too(void **state)
+{
+    const size_t len = 8;
+    struct room *room;
+    uint64_t done_ms = 0;
+    uint64_t begin_ms = now_ms();
+    uint32_t tag;
+
+    (void)state;
+    for (int32_t i = 0; i < 4; i++) {
+        room = prepare(PFL_SLOW_SYSTEM, 0, len, len);
+        room->spin_ms = PFL_SLOW_SLEEP_MS / 4;
+        assert_true(run(&tag));
+        for (size_t at = 0; at < len; at++)
+            done_ms += room->results[at].len * room->spin_ms;
+    }
+    assert_true(done_ms <= PFL_SLOW_NOBODY_WORK_MS + PFL_SLOW_SLEEP_MS +
+                               (now_ms() - begin_ms) * PFL_SLOW_NOBODY_WORK_PER_S / 1000);
+    room = prepare(902, 1000, 1, 1); /* the others are read */
+    assert_true(run(&tag));
+    assert_int_equal(room->results[0].len, 1);
+}
+
 static void a_list_that_is_stuck_leaves_the_process_to_be_read(void **state)
 {
     struct room *room = prepare(700, 70, 1, 0);
@@ -322,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_users_short_work_has_a_share),
         cmocka_unit_test(a_list_that_is_stuck_leaves_the_process_to_be_read),
         cmocka_unit_test(what_anybody_can_lock_has_a_share_too),
+        cmocka_unit_test(work_that_anybody_can_cause_has_a_share_too),
         cmocka_unit_test(nor_for_ever), /* then no user has time for a while */
     };
 
