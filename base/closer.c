@@ -5,21 +5,19 @@
  * Happy path: close appends the descriptor to its user's queue, and starts a thread unless enough
  * are running. A thread serves the users in turn, closes, and ends when nothing is left. What never
  * waits for a FUSE server must not wait behind what does: our own ends of connections, with unread
- * descriptors in them, our own memory, and memory to be sealed have queues and threads of their
- * own.
+ * descriptors in them, and our own memory have queues and threads of their own.
  * A close that waits for a lingering socket is interrupted after KICK_MS by a signal (KICK_SIGNAL,
  * by a timer of the thread); the kernel then closes it without waiting. A close that cannot be
  * interrupted (a FUSE server that does not answer) blocks that thread; a user has a share of the
  * threads.
- * Failures: without a thread the descriptor stays open until the next call, or retry. With a full
- * table, which pfl_closer_is_full prevents, it stays open for good. Ownership: descriptors, from
- * the call on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*; when all
- * queues have users, all further users share one of each kind.
+ * Failures: without a thread the descriptor stays open until the next call. With a full table,
+ * which pfl_closer_is_full prevents, it stays open for good. Ownership: descriptors, from the call
+ * on. No heap: one table, whose unused pages cost nothing. Limits: PFL_CLOSER_*; when all queues
+ * have users, all further users share one of each kind.
  */
 #include "base/closer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -31,7 +29,7 @@
 
 #include "base/shares.h"
 
-#define USERS_MAX   512u /* queues; a half is for users below PFL_CLOSER_MANY_IDS alone */
+#define USERS_MAX   128u /* queues */
 #define KICK_MS     10
 #define KICK_SIGNAL SIGURG /* otherwise unused, and ignored by default */
 #define STACK_BYTES (256u * 1024)
@@ -44,13 +42,10 @@ enum kind {
     RECEIVED, /* from the user */
     SOCKETS,  /* with unread messages */
     MEMORY,   /* our own */
-    WORK,     /* no descriptor: something is done */
     KINDS
 };
 
 struct entry {
-    pfl_closer_work run; /* NULL: `fd` is closed */
-    void *work;
     int fd;
     uint32_t next; /* index + 1 */
 };
@@ -76,9 +71,7 @@ static struct {
     struct user users[USERS_MAX];
     uint32_t turn; /* the user that is served next */
     unsigned threads[KINDS];
-    unsigned of_many_ids;     /* users from PFL_CLOSER_MANY_IDS on for whom a thread works */
-    bool lacks_thread[KINDS]; /* one could not be made */
-    bool is_handling;         /* KICK_SIGNAL */
+    bool is_handling; /* KICK_SIGNAL */
 } closer = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
 static void on_kick(int number)
@@ -86,26 +79,14 @@ static void on_kick(int number)
     (void)number;
 }
 
-static bool has_many_ids(uint32_t uid)
-{
-    return uid >= PFL_CLOSER_MANY_IDS && uid != PFL_CLOSER_NOBODY;
-}
-
 static uint32_t pending_of(const struct user *u)
 {
     return u->queued + u->closing;
 }
 
-/* Of all users for whom there is no other. */
-static bool is_shared(uint32_t at)
-{
-    return at % (USERS_MAX / 2) >= USERS_MAX / 2 - KINDS;
-}
-
 /* The user's queue, or a free one, or a shared one. */
 static struct user *find_user(uint32_t uid, enum kind kind)
 {
-    const uint32_t end = has_many_ids(uid) ? USERS_MAX / 2 : USERS_MAX;
     struct user *found = NULL;
 
     for (uint32_t i = 0; i < USERS_MAX; i++) {
@@ -113,23 +94,15 @@ static struct user *find_user(uint32_t uid, enum kind kind)
 
         if (pending_of(u) != 0 && u->uid == uid && u->kind == kind)
             return u;
-        if (found == NULL && i < end && !is_shared(i) && pending_of(u) == 0)
+        if (found == NULL && i < USERS_MAX - KINDS && pending_of(u) == 0)
             found = u;
     }
-    return found != NULL ? found : &closer.users[end - 1 - kind];
-}
-
-/* A person with many accounts can have each of these blocked: one for an account is the least. */
-static uint32_t threads_of_user(enum kind kind)
-{
-    return kind == WORK ? 1 : PFL_CLOSER_USER_THREADS;
+    return found != NULL ? found : &closer.users[USERS_MAX - 1 - kind];
 }
 
 static bool may_close(const struct user *u, enum kind kind)
 {
-    return u->kind == kind && u->queued != 0 && u->closing < threads_of_user(kind) &&
-           (kind != WORK || !has_many_ids(u->uid) ||
-            closer.of_many_ids < PFL_CLOSER_WORK_THREADS / 2);
+    return u->kind == kind && u->queued != 0 && u->closing < PFL_CLOSER_USER_THREADS;
 }
 
 /* The next user in turn for whom a thread may work; NULL: nothing to do. */
@@ -146,20 +119,20 @@ static struct user *next_user(enum kind kind)
     return NULL;
 }
 
-static struct entry pop(struct user *u)
+static int pop(struct user *u)
 {
     uint32_t at = u->first;
     struct entry *e = &closer.entries[at - 1];
-    struct entry popped = *e;
+    int fd = e->fd;
 
     u->first = e->next;
     u->queued--;
     e->next = closer.reuse;
     closer.reuse = at;
-    return popped;
+    return fd;
 }
 
-static bool push(uint32_t uid, enum kind kind, struct entry entry)
+static bool push(uint32_t uid, enum kind kind, int fd)
 {
     struct user *u = find_user(uid, kind);
     uint32_t at = closer.reuse;
@@ -170,7 +143,7 @@ static bool push(uint32_t uid, enum kind kind, struct entry entry)
         at = ++closer.unused;
     else
         return false;
-    closer.entries[at - 1] = entry;
+    closer.entries[at - 1] = (struct entry){.fd = fd};
     if (u->queued == 0)
         u->first = at;
     else
@@ -224,19 +197,13 @@ static void *run_thread(void *kind_at)
         set_kicks(timer, KICK_MS);
     (void)pthread_mutex_lock(&closer.lock);
     while ((u = next_user(kind)) != NULL) {
-        struct entry entry = pop(u);
-        bool is_of_many = kind == WORK && has_many_ids(u->uid);
+        int fd = pop(u);
 
         u->closing++;
-        closer.of_many_ids += is_of_many;
         (void)pthread_mutex_unlock(&closer.lock);
-        if (entry.run != NULL)
-            entry.run(entry.work);
-        else
-            (void)close(entry.fd);
+        (void)close(fd);
         (void)pthread_mutex_lock(&closer.lock);
         u->closing--;
-        closer.of_many_ids -= is_of_many;
         closer.pending--;
         closer.received -= kind == RECEIVED;
     }
@@ -252,22 +219,15 @@ static void *run_thread(void *kind_at)
 /* As many as may work now. */
 static unsigned count_wanted_threads(enum kind kind)
 {
-    const unsigned max = kind == WORK ? PFL_CLOSER_WORK_THREADS : PFL_CLOSER_THREADS;
     unsigned wanted = 0;
-    unsigned of_many_ids = 0;
 
     for (uint32_t i = 0; i < USERS_MAX; i++) {
         const struct user *u = &closer.users[i];
         uint32_t pending = u->kind == kind ? pending_of(u) : 0;
 
-        pending = pending < threads_of_user(kind) ? pending : threads_of_user(kind);
-        if (kind == WORK && has_many_ids(u->uid))
-            of_many_ids += pending;
-        else
-            wanted += pending;
+        wanted += pending < PFL_CLOSER_USER_THREADS ? pending : PFL_CLOSER_USER_THREADS;
     }
-    wanted += of_many_ids < max / 2 ? of_many_ids : max / 2;
-    return wanted < max ? wanted : max;
+    return wanted < PFL_CLOSER_THREADS ? wanted : PFL_CLOSER_THREADS;
 }
 
 static void handle_kicks(void)
@@ -286,7 +246,6 @@ static void make_threads(enum kind kind)
     pthread_attr_t attr;
     pthread_t thread;
 
-    closer.lacks_thread[kind] = false;
     if (closer.threads[kind] >= wanted || pthread_attr_init(&attr) != 0)
         return;
     handle_kicks();
@@ -294,21 +253,15 @@ static void make_threads(enum kind kind)
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
     if (pthread_create(&thread, &attr, run_thread, (void *)(uintptr_t)kind) == 0)
         closer.threads[kind]++;
-    closer.lacks_thread[kind] = closer.threads[kind] < wanted;
     (void)pthread_attr_destroy(&attr);
-}
-
-static void push_entry(struct entry entry, uint32_t uid, enum kind kind)
-{
-    (void)pthread_mutex_lock(&closer.lock);
-    if (push(uid, kind, entry))
-        make_threads(kind);
-    (void)pthread_mutex_unlock(&closer.lock);
 }
 
 static void close_later(int fd, uint32_t uid, enum kind kind)
 {
-    push_entry((struct entry){.fd = fd}, uid, kind);
+    (void)pthread_mutex_lock(&closer.lock);
+    if (push(uid, kind, fd))
+        make_threads(kind);
+    (void)pthread_mutex_unlock(&closer.lock);
 }
 
 void pfl_closer_close(int fd, uint32_t uid)
@@ -321,11 +274,6 @@ void pfl_closer_close_memory(int fd, uint32_t uid)
 {
     if (fd >= 0)
         close_later(fd, uid, MEMORY);
-}
-
-void pfl_closer_run(pfl_closer_work run, void *work, uint32_t uid)
-{
-    push_entry((struct entry){.run = run, .work = work, .fd = -1}, uid, WORK);
 }
 
 void pfl_closer_close_socket(int *fd, uint32_t uid)
@@ -451,16 +399,6 @@ bool pfl_closer_is_full(void)
     is_full = closer.pending >= PFL_CLOSER_MAX_FDS / 2;
     (void)pthread_mutex_unlock(&closer.lock);
     return is_full;
-}
-
-void pfl_closer_retry(void)
-{
-    (void)pthread_mutex_lock(&closer.lock);
-    for (enum kind kind = 0; kind < KINDS; kind++) {
-        if (closer.lacks_thread[kind])
-            make_threads(kind);
-    }
-    (void)pthread_mutex_unlock(&closer.lock);
 }
 
 void pfl_closer_wait(void)

@@ -17,9 +17,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#define PFL_CLOSER_THREADS      32u     /* of each kind: what was received, sockets, memory */
-#define PFL_CLOSER_WORK_THREADS 256u    /* half of them for users from PFL_CLOSER_MANY_IDS on */
-#define PFL_CLOSER_MANY_IDS     100000u /* a container or a directory has many of these ids */
+#define PFL_CLOSER_THREADS      32u /* of each kind: what was received, sockets, memory */
 #define PFL_CLOSER_USER_THREADS 2u
 #define PFL_CLOSER_USER_FDS     1024u  /* of one user, or its share: no more are received */
 #define PFL_CLOSER_MAX_FDS      65536u /* in all; from half of it on no user's are received */
@@ -43,11 +41,6 @@ void pfl_closer_close_socket(int *fd, uint32_t uid);
  * not wait for what the user sent. */
 void pfl_closer_close_memory(int fd, uint32_t uid);
 
-/* What may take as long as a user likes. */
-typedef void (*pfl_closer_work)(void *work);
-/* Does that on a thread. */
-void pfl_closer_run(pfl_closer_work run, void *work, uint32_t uid);
-
 /* The same, but also without unread bytes it is closed on a thread, where the peer's end of waiting
  * may cost; the peer sees the end then. */
 void pfl_closer_close_socket_later(int *fd, uint32_t uid);
@@ -68,9 +61,6 @@ uint32_t pfl_closer_get_max(void);
 bool pfl_closer_has_room(uint32_t uid);
 /* Half of the table is in use: do not accept connections until it is not. */
 bool pfl_closer_is_full(void);
-
-/* What waits because no thread could be made is tried again. Costs nothing otherwise. */
-void pfl_closer_retry(void);
 
 /* For tests: waits until everything is closed. */
 void pfl_closer_wait(void);

@@ -36,8 +36,10 @@
 #include "base/notify.h"
 #include "base/service_user.h"
 #include "base/subuids.h"
+#include "service/copy/copier_parent.h"
 #include "service/port/boost_port.h"
 #include "service/port/consumer_port.h"
+#include "service/port/copier_port.h"
 #include "service/port/disk_port.h"
 #include "service/port/guardrails_port.h"
 #include "service/port/host_facts.h"
@@ -52,9 +54,9 @@
 /* Workers step back behind the loop: compressing costs another session's client as little as the
  * kernel's scheduler can do. */
 #define WORKER_NICE       10
-#define FDS_OWN           64u  /* that are no connection's */
-#define FILES_STUCK_MAX_S 10u  /* when the service stops */
-#define FDS_LEAST         128u /* for connections, whatever the limit */
+#define FDS_OWN           (64u + PFL_COPIES_MAX) /* that are no connection's */
+#define FILES_STUCK_MAX_S 10u                    /* when the service stops */
+#define FDS_LEAST         128u                   /* for connections, whatever the limit */
 
 struct daemon {
     uv_loop_t loop;
@@ -69,6 +71,7 @@ struct daemon {
     struct pfl_log_signals log_signals;
     struct pfl_loop_watch loop_watch; /* starts with the first query for metrics */
     struct pfl_guardrails_port guardrails;
+    struct pfl_copier_port copiers;
     struct pfl_service_facts facts;
     struct pfl_service service;
     struct pfl_producer_port *producer_ports[PFL_DAEMON_MAX_PRODUCER_SOCKETS]; /* owned */
@@ -366,6 +369,16 @@ static void say_who_may(struct daemon *d, const struct pfl_daemon_conf *conf)
                      d->facts.uid);
 }
 
+static int start_copiers(struct daemon *d, const struct pfl_daemon_conf *conf)
+{
+    int parent;
+    int rc = pfl_copier_parent_start(conf->sandbox, conf->run_as, &parent);
+
+    if (rc == 0)
+        pfl_copier_port_open(&d->copiers, &d->loop, parent);
+    return rc;
+}
+
 int pfl_daemon_run(const struct pfl_daemon_conf *conf)
 {
     static struct daemon d;
@@ -375,6 +388,8 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
                                        .boost = set_boost,
                                        .measure = measure,
                                        .user = &d,
+                                       .copies = &pfl_copier_port_ops,
+                                       .copies_user = &d.copiers,
                                        .disk = &pfl_disk_port_ops,
                                        .disk_user = &d.wakeup,
                                        .sessions_max = conf->sessions_max,
@@ -383,9 +398,12 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
                                        .facts = &d.facts};
     int rc;
 
+    service.fds_max = raise_descriptor_limit(); /* of copiers, too */
+    rc = start_copiers(&d, conf);
+    if (rc != 0)
+        return rc;
     find_privileged_group(&d, conf->privileged_group);
     pfl_subuids_load();
-    service.fds_max = raise_descriptor_limit();
     pfl_smb_map_guard();
     pfl_host_facts_read(&d.facts);
     service.buffer_bytes_max = d.facts.ram_bytes;
@@ -419,5 +437,6 @@ int pfl_daemon_run(const struct pfl_daemon_conf *conf)
     uv_close((uv_handle_t *)&d.files_watch, NULL);
     pfl_service_fini(&d.service);
     close_loop(&d);
+    pfl_copier_port_close(&d.copiers);
     return rc;
 }

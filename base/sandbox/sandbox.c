@@ -104,3 +104,8 @@ int pfl_sandbox_enter(const struct pfl_sandbox_conf *conf)
     pfl_log_info("sandbox", "uid=%ld mode=off", (long)geteuid());
     return 0;
 }
+
+int pfl_sandbox_end_forks(void)
+{
+    return pfl_syscalls_end_forks();
+}

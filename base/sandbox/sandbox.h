@@ -21,11 +21,12 @@ enum pfl_sandbox_mode {
 
 /* What a program does in the sandbox, besides serving open sockets, in threads. Flags. */
 enum pfl_sandbox_need {
-    PFL_SANDBOX_SHARES_MEMORY = 1 << 0,     /* makes memfds */
+    PFL_SANDBOX_SHARES_MEMORY = 1 << 0,     /* makes memfds, and pairs of UNIX sockets */
     PFL_SANDBOX_CONNECTS_UNIX = 1 << 1,     /* makes UNIX sockets and connects them */
     PFL_SANDBOX_CONNECTS_ABSTRACT = 1 << 2, /* with CONNECTS_UNIX: also to abstract names */
     PFL_SANDBOX_BOOSTS = 1 << 3, /* raises its own priority: keeps CAP_SYS_NICE if it has it */
     PFL_SANDBOX_DIALS = 1 << 4,  /* makes TCP connections and resolves names (see dial_ports) */
+    PFL_SANDBOX_FORKS = 1 << 5,  /* forks, waits for its children and kills processes (SIGKILL) */
 };
 
 /* Allowed operations on the files beneath a folder. Flags. */
@@ -65,5 +66,9 @@ bool pfl_sandbox_mode_parse(const char *name, enum pfl_sandbox_mode *ret_mode);
  * and leave the process half restricted; it must exit: PFL_EINVAL: no such user or folder,
  * PFL_EPERM: cannot become that user, PFL_ESTATE: REQUIRE and something is missing, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_sandbox_enter(const struct pfl_sandbox_conf *conf);
+
+/* For a child of a process with PFL_SANDBOX_FORKS: it gives that need up, and threads too. Not
+ * logged. PFL_ESTATE: the kernel refuses, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_sandbox_end_forks(void);
 
 #endif

@@ -16,6 +16,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -81,7 +82,8 @@ static const struct rule with_arguments[] = {
 };
 
 static const struct rule memory_rules[] = {{"fcntl", 1, INT, F_ADD_SEALS},
-                                           {"fcntl", 1, INT, F_SETPIPE_SZ}};
+                                           {"fcntl", 1, INT, F_SETPIPE_SZ},
+                                           {"socketpair", 0, INT, AF_UNIX}};
 static const char *const memory_calls[] = {"memfd_create", "ftruncate", "fallocate", "mlock",
                                            "pwrite64",     "pipe2",     "splice"};
 
@@ -101,6 +103,16 @@ static const struct rule boost_rules[] = {{"sched_setscheduler", 0, INT, 0},
                                           {"sched_getscheduler", 0, INT, 0},
                                           {"sched_getparam", 0, INT, 0}};
 static const char *const boost_calls[] = {"getpriority"};
+
+/* fork() of libc: the bits of CHILD_IDS are its own to choose. Another list can only forbid more.
+ */
+#define CHILD_IDS (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID)
+static const struct rule fork_rules[] = {{"clone", 0, INT & ~(uint64_t)CHILD_IDS, SIGCHLD},
+                                         {"kill", 1, INT, SIGKILL},
+                                         {"prctl", 0, INT, PR_SET_PDEATHSIG},
+                                         {"seccomp", 0, INT, SECCOMP_SET_MODE_FILTER}};
+static const char *const fork_calls[] = {"wait4", "getppid"};
+static const char *const ended_calls[] = {"clone", "kill", "prctl", "seccomp", "wait4"};
 
 static const struct rule read_rules[] = {{"openat", 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY}};
 static const char *const read_calls[] = {"newfstatat"};
@@ -279,8 +291,8 @@ static int add_group(scmp_filter_ctx ctx, const struct group *group)
 static int add_needs(scmp_filter_ctx ctx, unsigned needs, unsigned rights)
 {
     /* in the order of the enums' bits */
-    static const struct group of_needs[] = {
-        GROUP(memory), GROUP(unix), {0}, GROUP(boost), GROUP(dial)};
+    static const struct group of_needs[] = {GROUP(memory), GROUP(unix), {0},
+                                            GROUP(boost),  GROUP(dial), GROUP(fork)};
     static const struct group of_rights[] = {GROUP(read),   GROUP(create),  GROUP(remove),
                                              GROUP(append), GROUP(unnamed), GROUP(keep),
                                              GROUP(rename)};
@@ -402,6 +414,24 @@ static int enter(const struct pfl_sandbox_conf *conf, const struct pfl_syscalls_
 int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf)
 {
     return enter(conf, NULL);
+}
+
+int pfl_syscalls_end_forks(void)
+{
+    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+    int rc;
+
+    if (ctx == NULL)
+        return PFL_ENOMEM;
+    rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_NNP, 0); /* it has no new privileges already */
+    if (rc == 0)
+        rc = add_calls(ctx, SCMP_ACT_ERRNO(EPERM), ended_calls, COUNT(ended_calls));
+    if (rc == 0)
+        rc = seccomp_load(ctx);
+    seccomp_release(ctx);
+    if (rc == 0)
+        return 0;
+    return rc == -ENOMEM ? PFL_ENOMEM : PFL_ESTATE;
 }
 
 int pfl_syscalls_enter_guest(struct pfl_syscalls_key *ret_key)

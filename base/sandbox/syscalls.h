@@ -15,6 +15,10 @@ struct pfl_syscalls_key {
  * (SIGSYS). PFL_ESTATE: the kernel refuses filters, PFL_ENOMEM. */
 PFL_MUST_USE int pfl_syscalls_enter(const struct pfl_sandbox_conf *conf);
 
+/* A second list, for a child of a process with PFL_SANDBOX_FORKS: it may no longer make the calls
+ * that this need adds, nor start threads. PFL_ESTATE, PFL_ENOMEM. */
+PFL_MUST_USE int pfl_syscalls_end_forks(void);
+
 /* The kernel takes filters. */
 bool pfl_syscalls_can_filter(void);
 /* The list for a program that this process is going to execute, which is not ours: it computes,

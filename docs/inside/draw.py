@@ -33,6 +33,8 @@ PICTURES = {
         ("producers", 0, 0, 1, "outside", ["shared memory, socket"]),
         ("consumers", 0, 1, 1, "outside", ["perfleet, agent, perfetto"]),
         ("files", 0, 2, 1, "outside", ["write_into_file"]),
+        ("memory", 0, 3, 1, "outside", ["shared with ordinary", "users' producers"]),
+        ("copy", 1, 3, 1, "room", ["a process of each user", "reads its memory"]),
         ("port", 1, 0, 3, "room", ["sockets, files, workers;", "the only user of libuv"]),
         ("control", 2, 0, 1, "room", ["who comes, registers,", "commits; queries"]),
         ("session", 2, 1, 2, "room", ["start, flush, read,", "files, rotation,",
@@ -42,7 +44,7 @@ PICTURES = {
         ("buffer", 4, 0, 1, "room", ["chunks, ring, sequences,", "packets, frames"]),
         ("output", 4, 1, 1, "room", ["trace filter,", "compression"]),
         ("vm", 4, 2, 1, "room", ["programs over what", "a ring overwrites"]),
-    ], [("producers", "port"), ("consumers", "port"), ("port", "files"), ("port", "control"),
+    ], [("producers", "port"), ("consumers", "port"), ("port", "files"), ("copy", "memory"), ("port", "copy"), ("port", "control"),
         ("port", "session"), ("control", "core"), ("session", "core"), ("session", "plan"),
         ("core", "buffer"), ("core", "output"), ("plan", "output")]),
     "relay": ("relay", [], [

@@ -60,6 +60,25 @@ static void move_from_smb(const struct pfl_commit_conf *conf,
         conf->counters->chunks_stuck++;
 }
 
+/* A copier took it out, and released it. */
+static void move_from_copy(const struct pfl_commit_conf *conf,
+                           const struct pfl_commit_data_move *move)
+{
+    struct pfl_smb_chunk chunk = {.is_complete = true};
+    const struct pfl_copy_entry *copy = conf->next_copy(conf->user, &chunk.payload);
+
+    if (copy == NULL || copy->page != move->page_untrusted ||
+        copy->chunk != move->chunk_untrusted || copy->result == PFL_COPY_NONE) {
+        conf->counters->entries_skipped++;
+        return;
+    }
+    chunk.view = pfl_copy_entry_view(copy);
+    chunk.payload_bytes = copy->bytes;
+    commit_chunk(conf, (uint16_t)move->target_buffer_untrusted, &chunk);
+    if (copy->result == PFL_COPY_STUCK)
+        conf->counters->chunks_stuck++;
+}
+
 /* The message contains the chunk, with its header (docs/abi/smb.md 8). */
 static void move_from_message(const struct pfl_commit_conf *conf,
                               const struct pfl_commit_data_move *move)
@@ -88,7 +107,9 @@ static void on_move(void *user, const struct pfl_commit_data_move *move)
 
     if (move->has_data)
         move_from_message(conf, move);
-    else if (pfl_smb_map_is_open(conf->map))
+    else if (conf->next_copy != NULL)
+        move_from_copy(conf, move);
+    else if (conf->map->smb.base != NULL)
         move_from_smb(conf, move);
     else
         conf->counters->entries_skipped++;
@@ -98,7 +119,7 @@ static void on_move_ahead(void *user, const struct pfl_commit_data_move *move)
 {
     const struct pfl_commit_conf *conf = user;
 
-    if (!move->has_data && pfl_smb_map_is_open(conf->map))
+    if (!move->has_data && conf->map->smb.base != NULL)
         pfl_smb_map_prefetch(conf->map, move->page_untrusted);
 }
 
@@ -137,11 +158,16 @@ static void on_patches(void *user, struct pfl_commit_data_patch_list *list)
                                    });
 }
 
+static bool has_copies(const struct pfl_commit_conf *conf)
+{
+    return conf->next_copy == NULL || conf->has_more_copies(conf->user);
+}
+
 static bool may_continue(void *user)
 {
     const struct pfl_commit_conf *conf = user;
 
-    return conf->may_continue == NULL || conf->may_continue(conf->user);
+    return has_copies(conf) && (conf->may_continue == NULL || conf->may_continue(conf->user));
 }
 
 static bool was_long(void *user)
@@ -149,6 +175,8 @@ static bool was_long(void *user)
     const struct pfl_commit_conf *conf = user;
     struct pfl_trace_buffer_credit *credit = conf->identity.credit;
 
+    if (!has_copies(conf))
+        return true;
     if (credit == NULL || credit->searched < LONG_SEARCH)
         return false;
     credit->searched = 0;

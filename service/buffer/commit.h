@@ -8,6 +8,7 @@
 #define PFL_SERVICE_COMMIT_H
 
 #include "proto/ipc/commit_data.h"
+#include "service/buffer/copy_area.h"
 #include "service/buffer/smb_map.h"
 #include "service/buffer/trace_buffer.h"
 
@@ -33,8 +34,12 @@ struct pfl_commit_counters {
 
 struct pfl_commit_conf {
     struct pfl_commit_identity identity;
-    struct pfl_smb_map *map; /* borrowed */
+    struct pfl_smb_map *map; /* borrowed; it may be empty if `next_copy` is set */
     bool is_emulated;        /* chunks come as `data`; `map` may be empty */
+    /* The next chunk of the memory, which a copier took out, in the order of the moves. NULL, of
+     * the function: they are taken out here. NULL: the rest is for a later call. */
+    const struct pfl_copy_entry *(*next_copy)(void *user, const uint8_t **ret_payload);
+    bool (*has_more_copies)(void *user);
     /* The buffer, if it exists and this producer may write to it and this writer is not registered
      * for another one; else NULL. */
     struct pfl_trace_buffer *(*get_allowed_buffer)(void *user, uint16_t buffer_id,

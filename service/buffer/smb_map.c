@@ -2,12 +2,9 @@
 /*
  * Maps a producer's shared memory.
  *
- * Happy path: create makes a memfd of the chosen size, seals its size and maps it; share notes that
- * the producer has it; seal has a thread seal it against holes and huge pages (smb_seal.h). A
- * kernel without that seal does without it. adopt checks what a producer offers and maps that.
- * Chunks are then taken and released by the steps of abi/state.h.
- * Memory: pages that the producer never wrote are never touched (pfl_smb_map_is_written), but for
- * those that the seal needs.
+ * Happy path: create makes a memfd of the chosen size, seals it and maps it; adopt checks what a
+ * producer offers and maps that. Chunks are then taken and released by the steps of abi/state.h.
+ * Memory: pages that the producer never wrote are never touched (pfl_smb_map_is_written).
  * Failures: memory that could shrink under us, or has a size that the service would not choose, is
  * refused; kernel errors are PFL_EIO. A producer that changes pages under us costs a bounded number
  * of attempts and at worst loses its own chunk. A page that cannot be read becomes zeros.
@@ -29,11 +26,9 @@
 #include "abi/state.h"
 #include "base/closer.h"
 #include "base/mem.h"
-#include "service/buffer/smb_seal.h"
 
 #define WINDOW_BYTES  (64u * 1024) /* PFL_PAGE_MAX_BYTES at least */
-#define SEALS         (F_SEAL_SHRINK | F_SEAL_GROW)
-#define ADOPTED_SEALS (SEALS | F_SEAL_SEAL)
+#define SEALS         (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define OS_PAGE_BYTES 4096u
 #define LARGE_BYTES   (1u << 20) /* the last close takes 0.5 ms per MiB: a thread does it */
 #define STUCK_CPU_NS  10000000   /* of CPU time that one page takes; or twice as much */
@@ -45,7 +40,7 @@
 void pfl_smb_map_init(struct pfl_smb_map *self)
 {
     memset(self, 0, sizeof(*self));
-    self->fd = self->held = -1;
+    self->fd = -1;
     self->who = PFL_CLOSER_NOBODY;
 }
 
@@ -166,23 +161,17 @@ void pfl_smb_map_fini(struct pfl_smb_map *self)
 
     if (self->smb.base != NULL) {
         pfl_list_remove(&self->node);
-        pfl_mem_free(self->written);
-        if (self->state == PFL_SMB_OURS)
-            (void)munmap(self->smb.base, self->bytes);
-        if (self->seal != NULL && !pfl_smb_seal_end(self->seal, &self->held))
-            self->fd = -1;
-        if (self->held >= 0)
-            (void)close(self->held);
-        if (self->bytes < LARGE_BYTES && self->state == PFL_SMB_OURS)
-            (void)close(self->fd);
-        else
-            pfl_closer_close_memory(self->fd, who);
+        (void)munmap(self->smb.base, self->bytes);
     }
+    pfl_mem_free(self->written);
+    if (self->bytes != 0 && self->bytes < LARGE_BYTES && self->smb.base != NULL)
+        (void)close(self->fd);
+    else
+        pfl_closer_close_memory(self->fd, who);
     pfl_smb_map_init(self);
     self->who = who;
 }
 
-/* Maps `fd` and makes it the map's. */
 static int map(struct pfl_smb_map *self, int fd, uint32_t smb_bytes, uint32_t page_bytes)
 {
     uint32_t words = (smb_bytes / page_bytes + 63) / 64;
@@ -196,19 +185,25 @@ static int map(struct pfl_smb_map *self, int fd, uint32_t smb_bytes, uint32_t pa
         return PFL_ENOMEM;
     }
     pfl_list_append(&open_maps, &self->node);
-    self->smb = (struct pfl_smb){
-        .base = base,
-        .page_bytes = page_bytes,
-        .pages = smb_bytes / page_bytes,
-    };
-    self->bytes = smb_bytes;
+    self->smb.base = base;
+    return 0;
+}
+
+/* Makes `fd` the map's. */
+static int take_memory(struct pfl_smb_map *self, int fd, struct pfl_smb_size size, bool is_mapped)
+{
+    int rc = is_mapped ? map(self, fd, size.smb_bytes, size.page_bytes) : 0;
+
+    if (rc != 0)
+        return rc;
+    self->smb.page_bytes = size.page_bytes;
+    self->smb.pages = size.smb_bytes / size.page_bytes;
+    self->bytes = size.smb_bytes;
     self->fd = fd;
     return 0;
 }
 
-/* ---- memory that was made here ---- */
-
-int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size)
+int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size, bool is_mapped)
 {
     int rc = PFL_EIO;
     int fd;
@@ -221,48 +216,16 @@ int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size)
     if (fd < 0)
         return PFL_EIO;
     if (ftruncate(fd, size.smb_bytes) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
-        rc = pfl_smb_seal_is_possible() ? pfl_smb_seal_prepare(fd, size.smb_bytes) : 0;
-    if (rc == 0)
-        rc = map(self, fd, size.smb_bytes, size.page_bytes);
+        rc = take_memory(self, fd, size, is_mapped);
     if (rc != 0)
         (void)close(fd);
     return rc;
 }
 
-void pfl_smb_map_share(struct pfl_smb_map *self)
+int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted,
+                      bool is_mapped)
 {
-    if (pfl_smb_map_is_open(self) && self->state == PFL_SMB_OURS && !self->is_adopted &&
-        self->held < 0 && pfl_smb_seal_is_possible())
-        self->state = PFL_SMB_SHARED;
-}
-
-static enum pfl_smb_state look_at_seal(struct pfl_smb_map *self)
-{
-    enum pfl_smb_sealed result = pfl_smb_seal_look(self->seal);
-
-    if (result == PFL_SMB_SEALED_NOT_YET)
-        return PFL_SMB_SEALING;
-    if (result == PFL_SMB_SEALED_NEVER)
-        return PFL_SMB_FOREIGN;
-    (void)pfl_smb_seal_end(self->seal, &self->held); /* the thread has ended */
-    self->seal = NULL;
-    return result == PFL_SMB_SEALED ? PFL_SMB_OURS : PFL_SMB_SHARED;
-}
-
-enum pfl_smb_state pfl_smb_map_seal(struct pfl_smb_map *self)
-{
-    if (self->state == PFL_SMB_SHARED) {
-        self->seal = pfl_smb_seal_begin(self->fd, self->who);
-        if (self->seal != NULL)
-            self->state = PFL_SMB_SEALING;
-    }
-    if (self->state == PFL_SMB_SEALING)
-        self->state = look_at_seal(self);
-    return self->state;
-}
-
-int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted)
-{
+    struct pfl_smb_size size;
     struct stat st;
     struct statfs fs;
     int seals;
@@ -270,9 +233,9 @@ int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untr
 
     if (pfl_smb_map_is_open(self))
         return PFL_ESTATE;
-    /* Without the seals the producer could shrink the file and our next access would be SIGBUS. */
+    /* Without the seals the producer could shrink the file and the next access would be SIGBUS. */
     seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & ADOPTED_SEALS) != ADOPTED_SEALS)
+    if (seals < 0 || (seals & SEALS) != SEALS)
         return PFL_EPERM;
     /* Huge pages come from a pool that any process may have emptied: then a hole is SIGBUS. */
     if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
@@ -281,9 +244,9 @@ int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untr
         return PFL_EIO;
     if (st.st_size <= 0 || !pfl_limits_is_smb((uint64_t)st.st_size, page_bytes_untrusted))
         return PFL_EINVAL;
-    rc = map(self, fd, (uint32_t)st.st_size, (uint32_t)page_bytes_untrusted);
-    if (rc == 0)
-        self->is_adopted = true;
+    size = (struct pfl_smb_size){(uint32_t)st.st_size, (uint32_t)page_bytes_untrusted};
+    rc = take_memory(self, fd, size, is_mapped);
+    self->is_adopted = rc == 0;
     return rc;
 }
 
@@ -368,8 +331,7 @@ int pfl_smb_map_take(struct pfl_smb_map *self, uint32_t page_untrusted, uint32_t
 {
     int rc;
 
-    if (self->state != PFL_SMB_OURS || self->has_faulted ||
-        pfl_smb_page(&self->smb, page_untrusted) == NULL ||
+    if (self->has_faulted || pfl_smb_page(&self->smb, page_untrusted) == NULL ||
         !pfl_smb_map_is_written(self, page_untrusted))
         return PFL_ENOENT;
     pfl_smb_map_begin_touch(self);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A producer's shared memory as the service sees it: created here (a sealed memfd) or offered by
- * the producer, mapped read-write, and unable to shrink under us (docs/abi/smb.md 1, 3, 7).
- *
- * Who has the descriptor of a memfd can make holes in it, and the kernel lets all who read a page
- * there, map the memory or unmap it wait for the end of that, however long it takes. So once the
- * producer has mapped what was created here, a seal forbids that (docs/adr/0063). Likewise, who has
- * it mapped very often can have the kernel make huge pages of it, which keeps its pages locked: of
- * each huge page's range one page is held then, which forbids that (docs/adr/0064). Until then
- * nothing is read.
+ * A producer's shared memory as the service or a copier sees it: created (a sealed memfd) or
+ * offered by the producer, and unable to shrink under us (docs/abi/smb.md 1, 3, 7). The service
+ * maps that of root's producers and of its own user's. Who has the descriptor can have the kernel
+ * let all others wait that read it, map it or unmap it, so of other users' memory the service has
+ * the descriptor alone, and a copier maps it (docs/adr/0065).
  */
 #ifndef PFL_SERVICE_SMB_MAP_H
 #define PFL_SERVICE_SMB_MAP_H
@@ -17,27 +13,15 @@
 #include "base/err.h"
 #include "base/list.h"
 
-enum pfl_smb_state {
-    PFL_SMB_OURS,    /* nobody else has the descriptor, or its owner is trusted; or it is sealed */
-    PFL_SMB_SHARED,  /* the producer has it; it is not known to have mapped it */
-    PFL_SMB_SEALING, /* a thread adds the seal, and holds pages */
-    PFL_SMB_FOREIGN, /* the producer keeps it from that: it is not touched any more, or unmapped */
-};
-
-struct pfl_smb_seal;
-
 struct pfl_smb_map {
-    struct pfl_smb smb;        /* smb.base is NULL while there is no memory */
-    size_t bytes;              /* mapped */
+    struct pfl_smb smb;        /* smb.base is NULL while it is not mapped */
+    size_t bytes;              /* 0: there is no memory */
     int fd;                    /* owned; -1 when there is none */
-    int held;                  /* owned: a pipe with a byte of each page that is held; -1 */
-    struct pfl_smb_seal *seal; /* owned: being added; NULL */
-    enum pfl_smb_state state;
     bool is_adopted;           /* the producer's own memory */
     volatile bool has_faulted; /* a page could not be read, and became zeros: no more are read */
     uint64_t *written;         /* owned: bitmap of pages that are known to hold data */
     uint32_t who;              /* whose it is, for base/closer.h */
-    struct pfl_list node;      /* of all open maps */
+    struct pfl_list node;      /* of all that are mapped */
 };
 
 /* One chunk taken out of shared memory: its words, each read once. */
@@ -49,35 +33,26 @@ struct pfl_smb_chunk {
     bool is_complete;
 };
 
-/* An empty map: no memory, fd -1. */
+/* No memory, fd -1. */
 void pfl_smb_map_init(struct pfl_smb_map *self);
-/* Memory that is shared and not sealed stays mapped. */
 void pfl_smb_map_fini(struct pfl_smb_map *self);
 static inline bool pfl_smb_map_is_open(const struct pfl_smb_map *self)
 {
-    return self->smb.base != NULL;
+    return self->bytes != 0;
 }
 
-/* Creates the memory; pfl_limits_choose_smb gives `size`. The producer is sent the map's `fd`:
- * then call share.
- * PFL_ESTATE when it is open already, PFL_EINVAL, PFL_EIO; PFL_ELIMIT: a smaller one may be made.
- */
-PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size);
-/* The producer has the descriptor. */
-void pfl_smb_map_share(struct pfl_smb_map *self);
+/* Creates the memory, and maps it if that is wanted; pfl_limits_choose_smb gives `size`. The
+ * producer is sent the map's `fd`. PFL_ESTATE when it is open already, PFL_EINVAL, PFL_EIO. */
+PFL_MUST_USE int pfl_smb_map_create(struct pfl_smb_map *self, struct pfl_smb_size size,
+                                    bool is_mapped);
 /*
- * It has mapped the memory: that may be sealed now, which a thread does, for it may take long. To
- * be called until the state is PFL_SMB_OURS or PFL_SMB_FOREIGN; it is PFL_SMB_SHARED again if there
- * was no pipe.
- */
-enum pfl_smb_state pfl_smb_map_seal(struct pfl_smb_map *self);
-/*
- * Takes memory that a producer offers, who is trusted not to make holes in it. It needs the seals
- * against shrinking, growing and more seals, and a size that the service would choose for that page
- * size. On success `fd` is the map's, on failure still the caller's. PFL_EPERM (seals), PFL_EINVAL
+ * Takes memory that a producer offers. It needs the seals against shrinking, growing and more
+ * seals, and a size that the service would choose for that page size. On success `fd` is the map's,
+ * on failure still the caller's. Never waits, unless it maps. PFL_EPERM (seals), PFL_EINVAL
  * (sizes), PFL_ESTATE, PFL_EIO.
  */
-PFL_MUST_USE int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted);
+PFL_MUST_USE int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untrusted,
+                                   bool is_mapped);
 
 /*
  * Has the producer ever written this page's header? Reading an unwritten page through the mapping

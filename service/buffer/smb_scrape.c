@@ -14,22 +14,17 @@
 
 #define COUNT_WITH_FINISHED_PACKET 2u
 
-static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, uint32_t bitmap,
-                         uint32_t index, struct pfl_smb_scrape_result *result)
+/* Returns the units; 0: no session wants it. */
+static uint64_t offer(const struct pfl_smb_scrape_conf *conf, struct pfl_chunk_view view,
+                      bool is_complete, struct pfl_span payload)
 {
-    const struct pfl_smb *smb = &conf->map->smb;
-    struct pfl_chunk_header *header = pfl_smb_chunk(smb, page, bitmap, index);
-    bool is_complete = pfl_page_chunk_state(bitmap, index) == PFL_CHUNK_COMPLETE;
-    struct pfl_chunk_view view = pfl_chunk_look(header);
-    uint32_t payload_bytes = pfl_page_payload_bytes(smb->page_bytes, bitmap);
     struct pfl_trace_buffer *buffer;
 
     if (!is_complete && view.count < COUNT_WITH_FINISHED_PACKET)
-        return;
+        return 0;
     buffer = conf->get_writer_buffer(conf->user, view.writer_id);
     if (buffer == NULL)
-        return;
-    result->units += PFL_SCRAPE_COST_CHUNK + payload_bytes / PFL_SCRAPE_BYTES_A_UNIT;
+        return 0;
     pfl_trace_buffer_commit(buffer, &(struct pfl_trace_buffer_chunk){
                                         .producer_id = conf->identity.producer_id,
                                         .producer_serial = conf->identity.producer_serial,
@@ -38,15 +33,37 @@ static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, 
                                         .fragments = view.count,
                                         .flags = view.flags,
                                         .is_complete = is_complete,
-                                        .payload = pfl_chunk_payload(header),
-                                        .payload_bytes = payload_bytes,
+                                        .payload = payload.data,
+                                        .payload_bytes = (uint32_t)payload.len,
                                         .producer_uid = conf->identity.uid,
                                         .producer_pid = conf->identity.pid,
                                         .machine_id = conf->identity.machine_id,
                                         .who = conf->identity.who,
                                         .credit = conf->identity.credit,
                                     });
-    result->offered++;
+    return PFL_SCRAPE_COST_CHUNK + payload.len / PFL_SCRAPE_BYTES_A_UNIT;
+}
+
+uint64_t pfl_smb_scrape_copy(const struct pfl_smb_scrape_conf *conf,
+                             const struct pfl_copy_entry *copy, const uint8_t *payload)
+{
+    if (copy->result != PFL_COPY_WHOLE && copy->result != PFL_COPY_OPEN)
+        return 0;
+    return offer(conf, pfl_copy_entry_view(copy), copy->result == PFL_COPY_WHOLE,
+                 pfl_span_of(payload, copy->bytes));
+}
+
+static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, uint32_t bitmap,
+                         uint32_t index, struct pfl_smb_scrape_result *result)
+{
+    const struct pfl_smb *smb = &conf->map->smb;
+    struct pfl_chunk_header *header = pfl_smb_chunk(smb, page, bitmap, index);
+    uint64_t units = offer(
+        conf, pfl_chunk_look(header), pfl_page_chunk_state(bitmap, index) == PFL_CHUNK_COMPLETE,
+        pfl_span_of(pfl_chunk_payload(header), pfl_page_payload_bytes(smb->page_bytes, bitmap)));
+
+    result->units += units;
+    result->offered += units != 0;
 }
 
 static void scrape_page(const struct pfl_smb_scrape_conf *conf, uint32_t page,

@@ -7,6 +7,7 @@
 #define PFL_SERVICE_SMB_SCRAPE_H
 
 #include "service/buffer/commit.h"
+#include "service/buffer/copy_area.h"
 
 /*
  * The cost of a scrape, in units of some microseconds: per chunk, and per bytes of chunks; per
@@ -36,5 +37,9 @@ struct pfl_smb_scrape_result {
 
 /* A credit of 1 or more scrapes at least one page. */
 struct pfl_smb_scrape_result pfl_smb_scrape(const struct pfl_smb_scrape_conf *conf);
+
+/* The same for a chunk that a copier found. Returns the units. */
+uint64_t pfl_smb_scrape_copy(const struct pfl_smb_scrape_conf *conf,
+                             const struct pfl_copy_entry *copy, const uint8_t *payload);
 
 #endif

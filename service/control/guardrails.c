@@ -44,7 +44,7 @@ uint64_t pfl_guardrails_get_limit(const struct pfl_service *service)
     PFL_LIST_EACH (it, &service->leaving) {
         sum += PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     }
-    PFL_LIST_EACH (it, &service->sealing) {
+    PFL_LIST_EACH (it, &service->copying) {
         sum += PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     }
     return sum + pfl_retired_rings_get_bytes() + pfl_long_packets_get_bytes();

@@ -11,6 +11,7 @@
  */
 #include "service/control/registry.h"
 
+#include "base/log.h"
 #include "service/session/clone.h"
 #include "service/session/scrape_turns.h"
 #include "service/session/session_flush.h"
@@ -22,6 +23,30 @@ static bool count_bytes(struct pfl_service *self, struct pfl_producer *producer)
 {
     return pfl_shares_set(&self->shares.peer_bytes, producer->who, &producer->held_bytes,
                           pfl_producer_get_bytes(producer));
+}
+
+static void on_copied(struct pfl_copy_job *job)
+{
+    struct pfl_producer *producer = PFL_CONTAINER_OF(job, struct pfl_producer, copy);
+
+    producer->ops->on_copied(producer->port);
+}
+
+/* Without one, its chunks come in messages. */
+static void open_copier(struct pfl_service *self, struct pfl_producer *producer)
+{
+    if (producer->is_emulated || self->conf.copies == NULL ||
+        !pfl_shares_is_bound(&self->shares.smb_bytes, producer->who))
+        return;
+    if (pfl_service_shares_memory(self, producer->who))
+        producer->copier = pfl_copies_open(&self->copies, producer->who);
+    producer->is_emulated = producer->copier == NULL;
+    if (producer->is_emulated)
+        pfl_log_info("producer-in-messages",
+                     "producer=%s uid=%u reason=\"its user has no copier\" effect=\"its chunks "
+                     "come in messages\"",
+                     pfl_log_quote_str(producer->name), producer->uid);
+    producer->copy.on_change = on_copied;
 }
 
 int pfl_registry_add_producer(struct pfl_service *self, const struct pfl_producer_conf *conf,
@@ -42,6 +67,7 @@ int pfl_registry_add_producer(struct pfl_service *self, const struct pfl_produce
         pfl_producer_free(producer);
         return PFL_ELIMIT;
     }
+    open_copier(self, producer);
     producer->id = pfl_service_new_producer_id(self);
     pfl_list_append(&self->producers, &producer->node);
     self->producers_len++;
@@ -236,8 +262,25 @@ static bool may_continue(void *user)
     return producer->ops->may_continue == NULL || producer->ops->may_continue(producer->port);
 }
 
-int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
-                        struct pfl_span request)
+static const struct pfl_copy_entry *next_copy(void *user, const uint8_t **ret_payload)
+{
+    const struct commit_scope *scope = user;
+    struct pfl_copy_job *job = &scope->producer->copy;
+    const struct pfl_copy_entry *copy = pfl_copy_job_next(job);
+
+    if (copy != NULL)
+        *ret_payload = job->copier->area->data + copy->at;
+    return copy;
+}
+
+static bool has_more_copies(void *user)
+{
+    const struct commit_scope *scope = user;
+
+    return pfl_copy_job_has_more(&scope->producer->copy);
+}
+
+static int apply(struct pfl_service *self, struct pfl_producer *producer, struct pfl_span request)
 {
     struct commit_scope scope = {.service = self, .producer = producer};
     struct pfl_commit_conf conf = {
@@ -250,6 +293,8 @@ int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
                      .credit = &producer->credit},
         .map = &producer->smb,
         .is_emulated = producer->is_emulated,
+        .next_copy = producer->copy.state == PFL_COPY_JOB_DONE ? next_copy : NULL,
+        .has_more_copies = has_more_copies,
         .get_allowed_buffer = get_allowed_buffer,
         .get_buffer = get_buffer,
         .may_continue = may_continue,
@@ -263,6 +308,127 @@ int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
     if (rc == 0 && flush_id != 0)
         pfl_session_ack_flush(self, producer, flush_id);
     return rc;
+}
+
+/* ---- a copier takes the chunks out ---- */
+
+/* What is left of a request, as far as it fits into the area. */
+struct moves {
+    uint32_t len;
+    uint32_t max;
+    struct {
+        uint32_t page;
+        uint32_t chunk;
+    } list[PFL_COPY_ENTRIES];
+};
+
+static void note_move(void *user, const struct pfl_commit_data_move *move)
+{
+    struct moves *moves = user;
+
+    if (move->has_data || moves->len == moves->max)
+        return;
+    moves->list[moves->len].page = move->page_untrusted;
+    moves->list[moves->len].chunk = move->chunk_untrusted;
+    moves->len++;
+}
+
+static bool is_full(void *user)
+{
+    const struct moves *moves = user;
+
+    return moves->len == moves->max;
+}
+
+static bool has_room(void *user)
+{
+    return !is_full(user);
+}
+
+/* PFL_EPARSE; PFL_EAGAIN is no failure here. */
+static int find_moves(const struct pfl_producer *producer, struct pfl_span request,
+                      struct moves *ret_moves)
+{
+    const struct pfl_commit_data_visitor visitor = {
+        .on_move = note_move, .may_continue = has_room, .was_long = is_full, .user = ret_moves};
+    struct pfl_commit_data_position at = producer->commit_at;
+    uint32_t fit = PFL_COPY_DATA_BYTES / producer->smb.smb.page_bytes;
+    uint64_t flush_id;
+    int rc;
+
+    ret_moves->len = 0;
+    ret_moves->max = fit < PFL_COPY_ENTRIES ? fit : PFL_COPY_ENTRIES;
+    rc = pfl_commit_data_continue(request, &visitor, &at, &flush_id);
+    return rc == PFL_EAGAIN ? 0 : rc;
+}
+
+static void ask_for(struct pfl_service *self, struct pfl_producer *producer,
+                    const struct moves *moves)
+{
+    struct pfl_copy_area *area = producer->copy.copier->area;
+
+    for (uint32_t i = 0; i < moves->len; i++)
+        area->entries[i] =
+            (struct pfl_copy_entry){.page = moves->list[i].page, .chunk = moves->list[i].chunk};
+    area->entries_len = moves->len;
+    pfl_copy_job_ask(&producer->copy, PFL_COPY_COMMIT, producer->id, 0);
+    pfl_service_look_at(self, pfl_service_now_ms(self) + PFL_COPIES_LIMIT_MS);
+}
+
+/* 0: its next chunks are copied, or there are none. PFL_EAGAIN: not yet. */
+static int get_copies(struct pfl_service *self, struct pfl_producer *producer,
+                      struct pfl_span request)
+{
+    struct pfl_copy_job *job = &producer->copy;
+    static struct moves moves; /* one loop, one thread */
+    int rc;
+
+    if (job->state == PFL_COPY_JOB_DONE)
+        return 0;
+    if (job->state == PFL_COPY_JOB_LOST)
+        return PFL_EIO;
+    if (job->state == PFL_COPY_JOB_WAITS || job->state == PFL_COPY_JOB_ASKED)
+        return PFL_EAGAIN;
+    rc = find_moves(producer, request, &moves);
+    if (rc != 0 || moves.len == 0) {
+        pfl_copy_job_end(job);
+        return rc;
+    }
+    if (job->state == PFL_COPY_JOB_IDLE)
+        pfl_copy_job_begin(job, producer->copier);
+    if (job->state == PFL_COPY_JOB_OWNS)
+        ask_for(self, producer, &moves);
+    return job->state == PFL_COPY_JOB_LOST ? PFL_EIO : PFL_EAGAIN;
+}
+
+static int commit_copied(struct pfl_service *self, struct pfl_producer *producer,
+                         struct pfl_span request)
+{
+    struct pfl_copy_job *job = &producer->copy;
+    bool has_copies;
+    int rc;
+
+    do {
+        rc = get_copies(self, producer, request);
+        if (rc != 0)
+            return rc;
+        has_copies = job->state == PFL_COPY_JOB_DONE;
+        rc = apply(self, producer, request);
+        if (has_copies && rc == PFL_EAGAIN && pfl_copy_job_has_more(job))
+            return rc;
+        pfl_copy_job_end(job);
+    } while (rc == PFL_EAGAIN && has_copies); /* the rest has none yet */
+    return rc;
+}
+
+int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
+                        struct pfl_span request)
+{
+    if (producer->smb.has_faulted)
+        return PFL_EIO;
+    if (producer->copier != NULL && producer->is_attached)
+        return commit_copied(self, producer, request);
+    return apply(self, producer, request);
 }
 
 void pfl_registry_add_consumer(struct pfl_service *self, struct pfl_consumer *consumer)

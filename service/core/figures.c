@@ -91,7 +91,7 @@ void pfl_figures_gather(const struct pfl_service *service, struct pfl_figures *r
     PFL_LIST_EACH (it, &service->leaving)
         values[PFL_FIGURE_SHARED_MEMORY_BYTES] +=
             PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
-    PFL_LIST_EACH (it, &service->sealing)
+    PFL_LIST_EACH (it, &service->copying)
         values[PFL_FIGURE_SHARED_MEMORY_BYTES] +=
             PFL_CONTAINER_OF(it, struct pfl_producer, node)->smb.bytes;
     PFL_LIST_EACH (it, &service->closing) {

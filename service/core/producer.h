@@ -9,6 +9,7 @@
 #include "proto/ipc/commit_data.h"
 #include "service/buffer/smb_map.h"
 #include "service/buffer/trace_buffer.h"
+#include "service/core/copies.h"
 #include "service/core/data_source.h"
 
 #define PFL_PRODUCER_MAX_SOURCES      256u
@@ -23,6 +24,8 @@ struct pfl_producer_ops {
     void (*send_command)(void *port, struct pfl_span body, int fd, bool is_setup);
     /* False: the rest of a CommitData is for a later turn of the loop. NULL: always true. */
     bool (*may_continue)(void *port);
+    /* A CommitData that waited for the copier may continue. Never calls back. */
+    void (*on_copied)(void *port);
 };
 
 struct pfl_producer_conf {
@@ -50,19 +53,18 @@ struct pfl_producer {
     uint32_t uid;    /* of a network peer: its claim */
     uint64_t who;    /* the user whose share it uses: base/shares.h */
     int64_t pid;
-    uint64_t sealing_since_ms; /* its memory */
-    uint32_t machine_id;       /* 0: this host */
-    char *machine_name;        /* owned; NULL: this host's */
-    char *name;                /* owned */
-    char *sdk_version;         /* owned */
+    uint32_t machine_id; /* 0: this host */
+    char *machine_name;  /* owned; NULL: this host's */
+    char *name;          /* owned */
+    char *sdk_version;   /* owned */
     uint32_t page_hint_bytes;
     uint32_t smb_hint_bytes;
     bool wants_scraping;
     bool is_unreadable; /* its memory, which was noted */
-    bool is_seal_late;  /* which was noted */
     bool is_emulated;
-    bool is_setup;   /* setup_tracing was sent */
-    bool is_counted; /* what was taken for its connection is released with it */
+    bool is_attached; /* the copier has the memory */
+    bool is_setup;    /* setup_tracing was sent */
+    bool is_counted;  /* what was taken for its connection is released with it */
     struct pfl_list sources;
     size_t sources_len;
     size_t source_bytes;       /* of their descriptors */
@@ -70,6 +72,9 @@ struct pfl_producer {
     struct pfl_list flushes;   /* borrowed pfl_flush_wait.of_producer */
     uint64_t walk;             /* the last walk over a session's producers that came here */
     struct pfl_smb_map smb;
+    struct pfl_copier *copier;   /* reads its memory; NULL: the service does, or there is none */
+    struct pfl_copy_job copy;    /* of its commits; after it left: of its last scrape */
+    struct pfl_service *service; /* borrowed, after it left */
     struct pfl_trace_buffer_credit credit;
     struct pfl_commit_data_position commit_at; /* in the request that has not ended */
     uint32_t scraped_page;                     /* after it left: where its last scrape continues */

@@ -9,13 +9,11 @@
 
 #include <assert.h>
 
+#include "base/closer.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "service/buffer/retired_rings.h"
-
-#define SEAL_LOOK_MAX_MS 250u
-#define SEAL_LATE_MS     1000u
 
 static void ignore(void *port)
 {
@@ -89,6 +87,54 @@ static void open_shares(struct pfl_service *self)
         pfl_service_set_owner(self, conf->facts->uid);
 }
 
+/* What the copier had is not read any more, and its user's next producers have no shared memory. */
+static void on_copier_lost(void *user, const struct pfl_copier *copier)
+{
+    const struct pfl_turns_who who = {.user = copier->who, .subject = copier->who};
+    const bool was_there = copier->has_answered || copier->is_late;
+    const uint64_t unshared_ms = was_there ? PFL_SERVICE_UNSHARED_MS : PFL_SERVICE_UNSTARTED_MS;
+    const uint64_t unshared_ns = unshared_ms * 1000000;
+    struct pfl_service *self = user;
+    struct pfl_list *lists[] = {&self->producers, &self->leaving, &self->copying};
+    struct pfl_list *it;
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        PFL_LIST_EACH (it, lists[i]) {
+            struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
+
+            if (producer->copier != copier)
+                continue;
+            producer->copier = NULL;
+            producer->is_attached = false;
+            producer->smb.has_faulted = true;
+        }
+    }
+    self->has_unshared = true;
+    pfl_turns_take(&self->unshared, who, unshared_ns / PFL_TURNS_PART + PFL_TURNS_AT_ONCE,
+                   pfl_service_now_ns(self));
+    pfl_log_warn(was_there ? "copier-lost" : "copier-not-started",
+                 "uid=%llu reason=\"the process that reads this user's shared memory %s\" "
+                 "effect=\"producers are disconnected; for %llu s the user's chunks come in "
+                 "messages\"",
+                 (unsigned long long)copier->who,
+                 copier->is_late ? "did not answer for 10 s" : "ended",
+                 (unsigned long long)unshared_ms / 1000);
+}
+
+static uint64_t get_now_ms(void *user)
+{
+    return pfl_service_now_ms(user);
+}
+
+static void open_copies(struct pfl_service *self)
+{
+    pfl_copies_init(&self->copies, &(struct pfl_copies_conf){.ops = self->conf.copies,
+                                                             .ops_user = self->conf.copies_user,
+                                                             .now_ms = get_now_ms,
+                                                             .on_lost = on_copier_lost,
+                                                             .user = self});
+}
+
 int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *conf)
 {
     *self = (struct pfl_service){.conf = *conf};
@@ -100,7 +146,8 @@ int pfl_service_init(struct pfl_service *self, const struct pfl_service_conf *co
         self->conf.sessions_per_uid_max = PFL_SERVICE_MAX_SESSIONS_PER_UID;
     pfl_list_init(&self->producers);
     pfl_list_init(&self->leaving);
-    pfl_list_init(&self->sealing);
+    pfl_list_init(&self->copying);
+    open_copies(self);
     pfl_list_init(&self->permitted);
     for (size_t i = 0; i < PFL_SERVICE_NAMES; i++)
         pfl_list_init(&self->sources_by_name[i]);
@@ -131,15 +178,16 @@ void pfl_service_fini(struct pfl_service *self)
     while (!pfl_list_is_empty(&self->leaving))
         pfl_service_free_left(self,
                               PFL_CONTAINER_OF(self->leaving.next, struct pfl_producer, node));
-    while (!pfl_list_is_empty(&self->sealing)) {
+    while (!pfl_list_is_empty(&self->copying)) {
         struct pfl_producer *producer =
-            PFL_CONTAINER_OF(self->sealing.next, struct pfl_producer, node);
+            PFL_CONTAINER_OF(self->copying.next, struct pfl_producer, node);
 
         if (producer->writers_len != 0)
             pfl_log_warn("scrape-cut", "producer=%s uid=%u reason=\"the service stops\"",
                          pfl_log_quote_str(producer->name), producer->uid);
         pfl_service_free_left(self, producer);
     }
+    pfl_copies_fini(&self->copies);
     pfl_trigger_history_fini(&self->triggers);
     pfl_observe_fini(&self->nobody.observe);
     pfl_flush_book_fini(&self->flushes);
@@ -184,7 +232,8 @@ uint16_t pfl_service_new_producer_id(struct pfl_service *self)
     return self->last_producer_id;
 }
 
-static void skip_passes(struct pfl_list *sessions, const struct pfl_list *at)
+static void skip_passes(struct pfl_service *self, struct pfl_list *sessions,
+                        const struct pfl_list *at)
 {
     struct pfl_list *it;
 
@@ -193,8 +242,12 @@ static void skip_passes(struct pfl_list *sessions, const struct pfl_list *at)
 
         if (pass->at != at)
             continue;
+        pfl_copy_job_end(&pass->copy);
+        pass->waits_since_ms = 0;
         pass->at = at->next;
         pass->page = 0;
+        self->is_scraping = true; /* it does not wait any more */
+        pfl_service_look_at(self, 0);
     }
 }
 
@@ -202,18 +255,33 @@ void pfl_service_forbid(struct pfl_service *self, struct pfl_producer *producer)
 {
     if (producer->permitted.next == NULL)
         return;
-    skip_passes(&self->sessions, &producer->permitted);
-    skip_passes(&self->closing, &producer->permitted);
+    skip_passes(self, &self->sessions, &producer->permitted);
+    skip_passes(self, &self->closing, &producer->permitted);
     pfl_list_remove(&producer->permitted);
+}
+
+static void leave_copier(struct pfl_producer *producer)
+{
+    struct pfl_copier *copier = producer->copier;
+
+    pfl_copy_job_end(&producer->copy);
+    producer->copier = NULL;
+    if (copier == NULL)
+        return;
+    if (producer->is_attached)
+        pfl_copier_detach(copier, producer->id);
+    else
+        pfl_copies_close(copier);
 }
 
 void pfl_service_free_producer(struct pfl_service *self, struct pfl_producer *producer)
 {
     pfl_service_forbid(self, producer);
+    pfl_list_remove(&producer->node);
     *id_word(self, producer->id) &= ~id_bit(producer->id);
     pfl_shares_give(&self->shares.peer_bytes, producer->who, producer->held_bytes);
-    if (producer->smb.state == PFL_SMB_OURS) /* else it stays */
-        pfl_service_give_smb(self, producer);
+    pfl_service_give_smb(self, producer);
+    leave_copier(producer);
     pfl_producer_free(producer);
 }
 
@@ -350,80 +418,61 @@ uint64_t pfl_service_get_wait_ms(const struct pfl_service *self, struct pfl_turn
 
 void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *producer)
 {
-    const struct pfl_turns_who user = {.user = producer->who, .subject = producer->who};
-    const uint64_t fault_ns = PFL_SERVICE_FAULT_MS * (uint64_t)1000000;
-    uint64_t now_ns;
-
+    (void)self;
     if (!producer->smb.has_faulted || producer->is_unreadable)
         return;
     producer->is_unreadable = true;
     pfl_log_warn("producer-memory-unreadable", "producer=%s uid=%u",
                  pfl_log_quote_str(producer->name), producer->uid);
-    if (!pfl_shares_is_bound(&self->shares.smb_bytes, producer->who))
-        return;
-    now_ns = pfl_service_now_ns(self);
-    pfl_turns_take(&self->faults, user, fault_ns / PFL_TURNS_PART + PFL_TURNS_AT_ONCE, now_ns);
-    if (self->faults_end_ns < now_ns)
-        self->faults_end_ns = now_ns;
-    self->faults_end_ns += 2 * fault_ns; /* more than it adds to any user's due time */
 }
 
-/* Its memory stays mapped, and counted: no more of it is made. */
-static void on_foreign_memory(struct pfl_service *self, struct pfl_producer *producer)
+/* The charge stays until the producer is freed, or this fails. */
+static int attach_smb(struct pfl_service *self, struct pfl_producer *producer, uint64_t taken)
 {
-    const struct pfl_turns_who user = {.user = producer->who, .subject = producer->who};
-    const uint64_t unshared_ns = PFL_SERVICE_UNSHARED_MS * (uint64_t)1000000;
+    struct pfl_smb_map *smb = &producer->smb;
+    int rc = 0;
 
-    if (producer->is_unreadable)
-        return;
-    producer->is_unreadable = true;
-    self->has_unshared = true;
-    pfl_turns_take(&self->unshared, user, unshared_ns / PFL_TURNS_PART + PFL_TURNS_AT_ONCE,
-                   pfl_service_now_ns(self));
-    pfl_log_warn(
-        "producer-memory-foreign",
-        "producer=%s uid=%u reason=\"the memory that the service made got a seal against seals\" "
-        "effect=\"this user's producers have no shared memory for 30 days\"",
-        pfl_log_quote_str(producer->name), producer->uid);
+    if (producer->copier != NULL)
+        rc = pfl_copier_attach(producer->copier, producer->id, smb->smb.page_bytes, smb->fd);
+    producer->is_attached = rc == 0 && producer->copier != NULL;
+    if (rc == 0)
+        return 0;
+    pfl_smb_map_fini(smb);
+    pfl_shares_give(&self->shares.smb_bytes, producer->who, taken);
+    producer->smb_taken_bytes -= taken;
+    return rc;
 }
 
-static void note_late_seal(struct pfl_producer *producer, uint64_t waited_ms)
+int pfl_service_create_smb(struct pfl_service *self, struct pfl_producer *producer,
+                           struct pfl_smb_size size)
 {
-    if (producer->is_seal_late || waited_ms < SEAL_LATE_MS)
-        return;
-    producer->is_seal_late = true;
-    pfl_log_warn(
-        "producer-memory-unsealed",
-        "producer=%s uid=%u waited_ms=%llu reason=\"a hole is being made in the memory that "
-        "the service made, or there is no thread or pipe\" effect=\"the producer waits\"",
-        pfl_log_quote_str(producer->name), producer->uid, (unsigned long long)waited_ms);
-}
+    int rc = pfl_service_take_smb(self, producer, size.smb_bytes);
 
-uint64_t pfl_service_get_seal_wait_ms(struct pfl_service *self, struct pfl_producer *producer)
-{
-    uint64_t now_ms;
-    uint64_t waited_ms;
-
-    if (producer->smb.state == PFL_SMB_OURS)
-        return 0;
-    now_ms = pfl_service_now_ms(self);
-    if (producer->sealing_since_ms == 0)
-        producer->sealing_since_ms = now_ms;
-    switch (pfl_smb_map_seal(&producer->smb)) {
-    case PFL_SMB_FOREIGN:
-        on_foreign_memory(self, producer);
-        return 0;
-    case PFL_SMB_OURS:
-        return 0;
-    case PFL_SMB_SHARED:
-    case PFL_SMB_SEALING:
-    default:
-        waited_ms = now_ms - producer->sealing_since_ms;
-        note_late_seal(producer, waited_ms);
-        return waited_ms < 4                      ? 1
-               : waited_ms / 4 < SEAL_LOOK_MAX_MS ? waited_ms / 4
-                                                  : SEAL_LOOK_MAX_MS;
+    if (rc != 0)
+        return rc;
+    rc = pfl_smb_map_create(&producer->smb, size, producer->copier == NULL);
+    if (rc != 0) {
+        pfl_service_give_smb(self, producer);
+        return rc;
     }
+    return attach_smb(self, producer, size.smb_bytes);
+}
+
+int pfl_service_adopt_smb(struct pfl_service *self, struct pfl_producer *producer, int fd)
+{
+    int rc =
+        pfl_smb_map_adopt(&producer->smb, fd, producer->page_hint_bytes, producer->copier == NULL);
+
+    if (rc != 0) {
+        pfl_closer_close(fd, (uint32_t)producer->who);
+        return rc;
+    }
+    rc = pfl_service_take_smb(self, producer, producer->smb.bytes);
+    if (rc != 0) {
+        pfl_smb_map_fini(&producer->smb);
+        return rc;
+    }
+    return attach_smb(self, producer, producer->smb.bytes);
 }
 
 bool pfl_service_shares_memory(const struct pfl_service *self, uint64_t who)
@@ -432,14 +481,6 @@ bool pfl_service_shares_memory(const struct pfl_service *self, uint64_t who)
 
     return !self->has_unshared ||
            pfl_turns_get_wait_ms(&self->unshared, user, pfl_service_now_ns(self)) == 0;
-}
-
-uint64_t pfl_service_get_fault_wait_ms(const struct pfl_service *self, uint64_t who)
-{
-    const struct pfl_turns_who user = {.user = who, .subject = who};
-    uint64_t now_ns = self->faults_end_ns != 0 ? pfl_service_now_ns(self) : 0;
-
-    return now_ns < self->faults_end_ns ? pfl_turns_get_wait_ms(&self->faults, user, now_ns) : 0;
 }
 
 struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id)

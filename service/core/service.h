@@ -16,6 +16,7 @@
 #include "base/shares.h"
 #include "base/user_rates.h"
 #include "service/buffer/commit.h"
+#include "service/core/copies.h"
 #include "service/core/disk.h"
 #include "service/core/figures.h"
 #include "service/core/flush.h"
@@ -48,7 +49,7 @@
 #define PFL_SERVICE_CONNECT_AT_ONCE 1000u
 #define PFL_SERVICE_CONNECT_PER_S   100u
 #define PFL_SERVICE_CONN_BYTES      4096u /* charged for a connection */
-#define PFL_SERVICE_CONN_FDS        3u /* charged for a connection: its own, and for memory, or a file */
+#define PFL_SERVICE_CONN_FDS        2u /* charged for a connection: its own, and memory's, or a file's */
 /* Limit of all buffers: a part of the machine's memory. A clone counts what it holds. */
 #define PFL_SERVICE_CLONE_BYTES (1u << 20) /* charged for a clone */
 #define PFL_SERVICE_MAX_CLONES  1024u
@@ -65,6 +66,8 @@ struct pfl_service_conf {
     void (*measure)(void *user, struct pfl_figures *figures);
     void *user;                            /* borrowed */
     const struct pfl_service_facts *facts; /* borrowed */
+    const struct pfl_copies_ops *copies;   /* NULL: the service maps all producers' memory */
+    void *copies_user;                     /* borrowed */
     const struct pfl_disk_ops *disk;       /* NULL: sessions cannot write files */
     void *disk_user;                       /* borrowed */
     uint32_t sessions_max;                 /* 0: PFL_SERVICE_MAX_SESSIONS */
@@ -78,10 +81,9 @@ struct pfl_service_conf {
 
 /* Bytes of all clones' buffers that a turn of the loop copies (clone.h). */
 #define PFL_CLONE_TURN_BYTES (64u << 10)
-/* pfl_service_check_memory */
-#define PFL_SERVICE_FAULT_MS 10000u
 /* pfl_service_shares_memory */
-#define PFL_SERVICE_UNSHARED_MS 2592000000u /* 30 days */
+#define PFL_SERVICE_UNSHARED_MS  3600000u
+#define PFL_SERVICE_UNSTARTED_MS 10000u /* after one that could not start */
 /* One of so many of memory_max is the most that is shared with producers. */
 #define PFL_SERVICE_SMB_PART 4u
 
@@ -106,10 +108,10 @@ struct pfl_service {
     struct pfl_service_conf conf;
     struct pfl_list producers; /* owned; in registration order */
     size_t producers_len;
-    struct pfl_list leaving;   /* owned pfl_producer: disconnected, and not scraped completely */
-    struct pfl_list sealing;   /* likewise: before that, their memory is being sealed */
-    uint64_t sealing_due_ms;   /* when to look whether it is */
-    size_t leaving_len;        /* of both */
+    struct pfl_list leaving; /* owned pfl_producer: disconnected, and not scraped completely */
+    struct pfl_list copying; /* likewise, while they wait for a copier */
+    size_t leaving_len;      /* of both */
+    struct pfl_copies copies;
     struct pfl_list permitted; /* those that may write to a buffer */
     uint64_t permitted_seen;
     struct pfl_hash_key hash_key; /* for names and ids that producers choose */
@@ -171,8 +173,6 @@ struct pfl_service {
     struct pfl_loop_budget scrape_budget; /* for scraping while the service stops */
     struct pfl_loop_budget vm_budget;     /* for producers' programs */
     struct pfl_turns turns;               /* loop time of consumers */
-    struct pfl_turns faults;              /* users whose memory could not be read */
-    uint64_t faults_end_ns;               /* nobody waits for that any more */
     struct pfl_turns unshared;            /* users who have no shared memory for a while */
     bool has_unshared;
     uint64_t timed_ns;              /* all that pfl_service_end_time measured */
@@ -250,22 +250,17 @@ void pfl_service_end_time(struct pfl_service *self, struct pfl_turns_who who,
 /* In how many ms more may be done for it; 0: now. */
 uint64_t pfl_service_get_wait_ms(const struct pfl_service *self, struct pfl_turns_who who);
 
-/*
- * After a part of the producer's memory was read. If it could not be: in the next
- * PFL_SERVICE_FAULT_MS no memory of its user is read, and the user's producers wait. Root's and the
- * service's user's never do.
- */
+/* After a part of the producer's memory was read: notes, once, that it could not be. */
 void pfl_service_check_memory(struct pfl_service *self, struct pfl_producer *producer);
-/*
- * The producer has mapped its memory, or leaves. In how many ms may that be read, or unmapped? 0:
- * now, or never (PFL_SMB_FOREIGN).
- */
-uint64_t pfl_service_get_seal_wait_ms(struct pfl_service *self, struct pfl_producer *producer);
 /* Has this user memory in common with the service? If not, chunks come in messages: for
- * PFL_SERVICE_UNSHARED_MS after it has kept the service from sealing some. */
+ * PFL_SERVICE_UNSHARED_MS after its copier has ended. */
 bool pfl_service_shares_memory(const struct pfl_service *self, uint64_t who);
-/* In how many ms it may be read; 0: now. */
-uint64_t pfl_service_get_fault_wait_ms(const struct pfl_service *self, uint64_t who);
+/* Makes memory for the producer, or takes what it offers (codes: smb_map.h), and passes it to its
+ * copier. */
+PFL_MUST_USE int pfl_service_create_smb(struct pfl_service *self, struct pfl_producer *producer,
+                                        struct pfl_smb_size size);
+PFL_MUST_USE int pfl_service_adopt_smb(struct pfl_service *self, struct pfl_producer *producer,
+                                       int fd);
 
 struct pfl_session *pfl_service_find_session(const struct pfl_service *self, uint64_t id);
 /* Gives the session an id for each of its buffers. PFL_ELIMIT: out of ids, none was given. */

@@ -89,6 +89,7 @@ void pfl_session_free(struct pfl_session *self)
         free_instance(PFL_CONTAINER_OF(it, struct pfl_instance, of_session));
     }
     assert(self->file == NULL);
+    pfl_copy_job_end(&self->scrape.copy);
     free_buffers(self);
     pfl_trigger_list_fini(&self->triggers);
     pfl_pipeline_job_free(self->output);

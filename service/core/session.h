@@ -49,11 +49,14 @@ struct pfl_session_pending {
 
 /* A pass over its producers' memory: scrape_turns.h. */
 struct pfl_scrape_pass {
-    const struct pfl_list *at; /* pfl_producer.permitted of the next one; NULL: no pass runs */
-    uint64_t last;             /* pfl_producer.permitted_serial: the pass ignores later ones */
-    uint32_t page;             /* the next page of that producer */
-    bool is_cut;               /* a part was left out */
-    uint64_t waits_since_ms;   /* for memory that is being sealed; 0: it did not have to */
+    const struct pfl_list *at;   /* pfl_producer.permitted of the next one; NULL: no pass runs */
+    uint64_t last;               /* pfl_producer.permitted_serial: the pass ignores later ones */
+    uint32_t page;               /* the next page of that producer */
+    bool is_cut;                 /* a part was left out */
+    uint64_t waited_ms;          /* for copiers, so far */
+    uint64_t waits_since_ms;     /* for the copier of that producer; 0: it does not */
+    struct pfl_copy_job copy;    /* of that producer's memory */
+    struct pfl_service *service; /* borrowed; for `copy` */
 };
 
 struct pfl_session_counters {

@@ -29,6 +29,7 @@ struct pfl_producer_conn {
     bool is_accepted;               /* counts against the listener's maximum */
     bool is_closing;
     bool is_closed;        /* its stream is gone */
+    bool awaits_copy;      /* go_on resumes it */
     bool is_relay_refused; /* the refusal was logged */
 };
 
@@ -38,6 +39,8 @@ extern const struct pfl_producer_ops pfl_producer_conn_ops;
 
 /* Within a frame: the rest of it is for a later turn when this is false. */
 bool pfl_producer_conn_may_continue(const struct pfl_producer_conn *conn);
+/* Its frame that is kept waited for the copier. */
+void pfl_producer_conn_go_on(struct pfl_producer_conn *conn);
 /* Logs why, once, and closes. */
 void pfl_producer_conn_fail(struct pfl_producer_conn *conn, const char *why);
 

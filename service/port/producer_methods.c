@@ -99,20 +99,11 @@ static bool adopt_smb(struct pfl_producer_conn *conn)
         pfl_closer_close(fd, (uint32_t)conn->peer.who);
         return false;
     }
-    rc = PFL_EPERM;
-    if (conn->peer.is_privileged ||
-        !pfl_shares_is_bound(&conn->service->shares.smb_bytes, conn->peer.who))
-        rc = pfl_smb_map_adopt(&conn->producer->smb, fd, conn->producer->page_hint_bytes);
-    if (rc == 0) {
-        rc = pfl_service_take_smb(conn->service, conn->producer, conn->producer->smb.bytes);
-        if (rc == 0)
-            return true;
-        pfl_smb_map_fini(&conn->producer->smb);
-        fd = -1; /* it was the map's */
-    }
+    rc = pfl_service_adopt_smb(conn->service, conn->producer, fd);
+    if (rc == 0)
+        return true;
     pfl_log_info("producer-memory-refused", "producer=%s reason=\"%s\"",
                  pfl_log_quote_str(conn->producer->name), pfl_err_str(rc));
-    pfl_closer_close(fd, (uint32_t)conn->peer.who);
     return false;
 }
 
@@ -125,12 +116,10 @@ static const char *get_machine_name(const struct pfl_producer_conn *conn)
 static int initialize_connection(void *user, struct pfl_rpc_request request, struct pfl_span bytes)
 {
     struct pfl_producer_conn *conn = user;
-    bool is_emulated =
-        conn->peer.is_network || !pfl_service_shares_memory(conn->service, conn->peer.who);
     struct init_args args = {.conf = {.uid = conn->peer.uid,
                                       .who = conn->peer.who,
                                       .pid = conn->peer.pid,
-                                      .is_emulated = is_emulated,
+                                      .is_emulated = conn->peer.is_network,
                                       .machine_id = conn->peer.machine_id,
                                       .machine_name = get_machine_name(conn),
                                       .ops = &pfl_producer_conn_ops,
@@ -160,7 +149,7 @@ static int initialize_connection(void *user, struct pfl_rpc_request request, str
     pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_RESPONSE__DIRECT_SMB_PATCHING_SUPPORTED,
                             1); /* patches in place are fine */
     pfl_writer_field_varint(&w, INITIALIZE_CONNECTION_RESPONSE__USE_SHMEM_EMULATION,
-                            is_emulated); /* no memory: emulation */
+                            conn->producer->is_emulated); /* no memory: emulation */
     iov.iov_len = sizeof(body) - w.left;
     return pfl_rpc_host_reply(&conn->rpc, request, PFL_RPC_SUCCESS, &iov, 1, -1);
 }
@@ -227,10 +216,6 @@ static int commit_data(void *user, struct pfl_rpc_request request, struct pfl_sp
 
     if (conn->producer == NULL)
         return reply_failure(conn, request);
-    if (pfl_service_get_seal_wait_ms(conn->service, conn->producer) != 0)
-        return PFL_EAGAIN; /* the port comes back to it */
-    if (conn->producer->is_unreadable)
-        return PFL_EIO;
     rc = pfl_registry_commit(conn->service, conn->producer, bytes);
     if (conn->producer->smb.has_faulted)
         return PFL_EIO;
@@ -272,8 +257,6 @@ static int set_writer(struct pfl_producer_conn *conn, struct pfl_rpc_request req
         return rc;
     if (conn->producer == NULL)
         return reply_failure(conn, request);
-    /* Who has writers has mapped its memory. */
-    (void)pfl_service_get_seal_wait_ms(conn->service, conn->producer);
     rc = pfl_registry_set_writer(conn->service, conn->producer, (uint32_t)args.number1,
                                  is_registration ? (uint32_t)args.number2 : 0);
     if (rc == PFL_ELIMIT) {
@@ -386,8 +369,6 @@ static void send_command(void *port, struct pfl_span body, int fd, bool is_setup
         return;
     rc = pfl_rpc_host_reply(&conn->rpc, conn->commands, PFL_RPC_SUCCESS | PFL_RPC_HAS_MORE, &iov, 1,
                             fd);
-    if (fd >= 0)
-        pfl_smb_map_share(&conn->producer->smb);
     if (rc == PFL_ELIMIT)
         pfl_producer_conn_fail(conn, "it does not read its socket");
     else if (rc != 0)
@@ -399,5 +380,10 @@ static bool may_continue(void *port)
     return pfl_producer_conn_may_continue(port);
 }
 
-const struct pfl_producer_ops pfl_producer_conn_ops = {.send_command = send_command,
-                                                       .may_continue = may_continue};
+static void on_copied(void *port)
+{
+    pfl_producer_conn_go_on(port);
+}
+
+const struct pfl_producer_ops pfl_producer_conn_ops = {
+    .send_command = send_command, .may_continue = may_continue, .on_copied = on_copied};

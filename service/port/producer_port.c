@@ -33,7 +33,6 @@
 
 #define STEP_NS       500000u /* of one CommitData in a turn: shorter steps would cost more turns */
 #define ANSWERS_BYTES 4096u
-#define HELD_A_TURN   64u
 
 struct pfl_producer_port {
     struct pfl_port_conf conf;
@@ -44,15 +43,13 @@ struct pfl_producer_port {
     struct pfl_fair_turn fair_turn;
     struct pfl_list resumed;            /* borrowed pfl_producer_conn.resumed */
     uv_idle_t resumes;                  /* turns the loop while there are some */
-    struct pfl_list held;               /* borrowed likewise: their user's memory is unreadable */
-    uv_timer_t held_ends;               /* runs while there are some */
     uint64_t step_begin_ns;             /* of what is handled */
     uint64_t input_ns;                  /* the wake-up is charged to its user up to here */
     uv_check_t turn_ends;               /* keeps no loop running */
     struct pfl_producer_conn *answered; /* whose input is handled: `answers` are for it */
     size_t answers_len;
     uint8_t answers[ANSWERS_BYTES]; /* sent together when its input is handled */
-    unsigned handles_open;          /* resumes, held_ends, turn_ends, listener */
+    unsigned handles_open;          /* resumes, turn_ends, listener */
     bool is_closing;
 };
 
@@ -122,36 +119,14 @@ static void count_waiting(struct pfl_producer_conn *conn)
         pfl_producer_conn_fail(conn, "its user's share of the service's memory is used up");
 }
 
-static void on_held_end(uv_timer_t *timer);
-
-/* A commit waits until its memory is sealed. */
-static uint64_t get_seal_wait_ms(struct pfl_producer_conn *conn)
+/* A commit waits for the copier. */
+static bool awaits_copy(struct pfl_producer_conn *conn)
 {
-    struct pfl_producer *producer = conn->producer;
+    const struct pfl_producer *producer = conn->producer;
 
-    if (producer == NULL || conn->is_closed || producer->smb.state != PFL_SMB_SEALING)
-        return 0;
-    return pfl_service_get_seal_wait_ms(conn->service, producer);
-}
-
-/* It, or all its user's producers wait (pfl_service_check_memory). */
-static bool hold(struct pfl_producer_conn *conn)
-{
-    struct pfl_producer_port *port = conn->port;
-    uint64_t wait_ms = pfl_service_get_fault_wait_ms(conn->service, conn->peer.who);
-    uint64_t seal_wait_ms = get_seal_wait_ms(conn);
-
-    wait_ms = wait_ms > seal_wait_ms ? wait_ms : seal_wait_ms;
-    if (wait_ms == 0)
-        return false;
-    pfl_fair_turn_leave(&conn->turn);
-    if (!conn->is_closed)
-        pfl_stream_read_stop(conn->stream);
-    pfl_list_append(&port->held, &conn->resumed);
-    if (!uv_is_active((const uv_handle_t *)&port->held_ends) ||
-        uv_timer_get_due_in(&port->held_ends) > wait_ms)
-        (void)uv_timer_start(&port->held_ends, on_held_end, wait_ms, 0);
-    return true;
+    return producer != NULL && !conn->is_closed &&
+           (producer->copy.state == PFL_COPY_JOB_WAITS ||
+            producer->copy.state == PFL_COPY_JOB_ASKED);
 }
 
 static bool on_input(void *user)
@@ -159,8 +134,7 @@ static bool on_input(void *user)
     struct pfl_producer_conn *conn = user;
     struct pfl_producer_port *port = conn->port;
 
-    if (conn->resumed.next != NULL || pfl_rpc_host_has_frames(&conn->rpc) ||
-        (conn->turn.state != PFL_FAIR_TURN_WAITING && hold(conn)))
+    if (conn->resumed.next != NULL || pfl_rpc_host_has_frames(&conn->rpc))
         return false;
     if (!pfl_fair_turn_may(&port->fair_turn, conn->peer.who, &conn->turn)) {
         if (conn->turn.state == PFL_FAIR_TURN_WAITING)
@@ -206,7 +180,11 @@ static void wait_if_kept(struct pfl_producer_conn *conn)
         return;
     if (pfl_rpc_host_has_frames(&conn->rpc)) {
         pfl_stream_read_stop(conn->stream);
-        pfl_fair_turn_wait(&conn->port->fair_turn, conn->peer.who, &conn->turn);
+        conn->awaits_copy = awaits_copy(conn);
+        if (conn->awaits_copy)
+            pfl_fair_turn_leave(&conn->turn);
+        else
+            pfl_fair_turn_wait(&conn->port->fair_turn, conn->peer.who, &conn->turn);
     } else {
         pfl_stream_read_start(conn->stream);
     }
@@ -329,34 +307,21 @@ static void on_released(struct pfl_fair_turn_conn *turn)
 {
     struct pfl_producer_conn *conn = PFL_CONTAINER_OF(turn, struct pfl_producer_conn, turn);
 
-    if (hold(conn))
-        return;
     if (conn->is_closed || pfl_rpc_host_has_frames(&conn->rpc))
         pfl_list_append(&conn->port->resumed, &conn->resumed);
     else
         pfl_stream_read_start(conn->stream);
 }
 
-/* Some of them, in the order in which they came; the others at the next turns. */
-static void on_held_end(uv_timer_t *timer)
+void pfl_producer_conn_go_on(struct pfl_producer_conn *conn)
 {
-    struct pfl_producer_port *port = timer->data;
-    const struct pfl_list *last = port->held.prev; /* those that are held again come behind it */
-    unsigned left = HELD_A_TURN;
-    bool is_last = pfl_list_is_empty(&port->held);
-
-    while (!is_last && left-- != 0) {
-        struct pfl_producer_conn *conn =
-            PFL_CONTAINER_OF(port->held.next, struct pfl_producer_conn, resumed);
-
-        is_last = &conn->resumed == last;
-        pfl_list_remove(&conn->resumed);
-        on_released(&conn->turn);
-    }
-    if (!pfl_list_is_empty(&port->resumed))
-        (void)uv_idle_start(&port->resumes, on_resume);
-    if (!is_last)
-        (void)uv_timer_start(timer, on_held_end, 1, 0);
+    if (!conn->awaits_copy)
+        return;
+    conn->awaits_copy = false;
+    if (conn->is_closed || conn->resumed.next != NULL)
+        return;
+    pfl_list_append(&conn->port->resumed, &conn->resumed);
+    (void)uv_idle_start(&conn->port->resumes, on_resume);
 }
 
 static void on_turn_end(uv_check_t *handle)
@@ -561,7 +526,6 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
     port->services[1] = pfl_relay_service;
     pfl_list_init(&port->conns);
     pfl_list_init(&port->resumed);
-    pfl_list_init(&port->held);
     rc = conf->family == PFL_SOCKET_VSOCK && conf->inherited_fd == 0
              ? pfl_network_listen_vsock(conf->address, &listener.inherited_fd)
              : 0;
@@ -579,9 +543,7 @@ int pfl_producer_port_open(const struct pfl_port_conf *conf, struct pfl_producer
     uv_unref((uv_handle_t *)&port->turn_ends);
     (void)uv_idle_init(conf->loop, &port->resumes); /* cannot fail */
     port->resumes.data = port;
-    (void)uv_timer_init(conf->loop, &port->held_ends); /* likewise */
-    port->held_ends.data = port;
-    port->handles_open = 4;
+    port->handles_open = 3;
     if (conf->family != PFL_SOCKET_UNIX)
         pfl_log_info("listening-on-network", "address=%s port=%u relays=%s",
                      pfl_log_quote_str(conf->address), pfl_listener_get_port(port->listener),
@@ -614,7 +576,6 @@ void pfl_producer_port_close(struct pfl_producer_port *self)
         pfl_stream_close(conn->stream);
     }
     uv_close((uv_handle_t *)&self->resumes, on_handle_closed);
-    uv_close((uv_handle_t *)&self->held_ends, on_handle_closed);
     uv_close((uv_handle_t *)&self->turn_ends, on_handle_closed);
     pfl_listener_close(self->listener);
 }

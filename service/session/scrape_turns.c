@@ -5,10 +5,12 @@
  * begin: a first turn at once, with what is left of this loop turn's units; most passes are over
  * then. The rest continues in later turns. In each turn of the loop one user has a turn, however
  * many passes it waits for. A pass ends at the end of its memory: it cannot fail, and delays nobody
- * else.
+ * else. Memory that a copier has is copied part by part; while a pass waits for that it has no
+ * turns. A session waits for COPY_WAIT_MS for an answer of a copier, and then leaves out what that
+ * one's producers have.
  *
- * A producer that left is kept, with its memory, its id and its user's charge, until its memory is
- * sealed and its own pass is over. Sessions' passes include it like any other meanwhile.
+ * A producer that left is kept, with its memory, its id and its user's charge, until its own pass
+ * is over. Sessions' passes include it like any other meanwhile.
  *
  * When the service stops, its loop has no turns: passes are done at once, and what exceeds the
  * limit of loop_budget.h is left out, and logged. Owns producers that left. No failures.
@@ -18,9 +20,11 @@
 #include "base/log.h"
 #include "service/buffer/smb_scrape.h"
 
-#define STEP_NS      500000u   /* of a turn: a page may have to be brought back */
-#define LAST_STEP_NS 100000000 /* when the service stops */
-#define SEAL_WAIT_MS 100u      /* of a session's pass */
+#define STEP_NS        500000u   /* of a turn: a page may have to be brought back */
+#define LAST_STEP_NS   100000000 /* when the service stops */
+#define COPY_WAIT_MS   100u      /* of a session's pass, for one answer of a copier */
+#define COPY_WAIT_LESS 5u        /* after COPY_WAIT_SUM for all of them */
+#define COPY_WAIT_SUM  300u
 
 struct scope {
     struct pfl_service *service;
@@ -60,17 +64,10 @@ static bool may_continue(void *user)
            (scope->service->is_stopping ? LAST_STEP_NS : STEP_NS);
 }
 
-/* Memory of its user could not be read a moment ago, or is not sealed. */
-static bool is_left_out(const struct scope *scope)
+static void note_cut(const struct pfl_producer *producer, const char *why)
 {
-    const struct pfl_producer *producer = scope->producer;
-
-    if (!producer->smb.has_faulted && producer->smb.state == PFL_SMB_OURS &&
-        pfl_service_get_fault_wait_ms(scope->service, producer->who) == 0)
-        return false;
-    pfl_log_warn("scrape-cut", "producer=%s uid=%u reason=\"memory of this user cannot be read\"",
-                 pfl_log_quote_str(producer->name), producer->uid);
-    return true;
+    pfl_log_warn("scrape-cut", "producer=%s uid=%u reason=\"%s\"",
+                 pfl_log_quote_str(producer->name), producer->uid, why);
 }
 
 static bool is_wanted(const struct scope *scope)
@@ -81,11 +78,11 @@ static bool is_wanted(const struct scope *scope)
            pfl_smb_map_is_open(&producer->smb) && may_have_chunks(scope->session, producer);
 }
 
-/* Scrapes a part of its memory, for one session or all. True: it is finished. */
-static bool scrape_some(struct scope *scope, uint32_t *page, uint64_t *credit)
+static struct pfl_smb_scrape_conf make_conf(struct scope *scope, uint32_t page, uint64_t credit)
 {
     struct pfl_producer *producer = scope->producer;
-    const struct pfl_smb_scrape_conf conf = {
+
+    return (struct pfl_smb_scrape_conf){
         .identity = {.producer_id = producer->id,
                      .producer_serial = (uint32_t)producer->serial,
                      .uid = producer->uid,
@@ -97,13 +94,87 @@ static bool scrape_some(struct scope *scope, uint32_t *page, uint64_t *credit)
         .get_writer_buffer = get_writer_buffer,
         .may_continue = may_continue,
         .user = scope,
-        .page = *page,
-        .credit = *credit,
+        .page = page,
+        .credit = credit,
     };
+}
+
+/* Always a later one. */
+static uint32_t get_next_page(const struct pfl_copy_job *job, uint32_t page, uint32_t pages)
+{
+    uint32_t next = job->copier->area->next_page;
+
+    return next > page && next < pages ? next : pages;
+}
+
+/* What the copier found. True: all of that. */
+static bool use_copies(struct scope *scope, struct pfl_copy_job *job, uint64_t *credit)
+{
+    const struct pfl_smb_scrape_conf conf = make_conf(scope, 0, 0);
+    const uint8_t *data = job->copier->area->data;
+    bool has_time = true;
+
+    while (has_time && *credit != 0 && pfl_copy_job_has_more(job)) {
+        const struct pfl_copy_entry *copy = pfl_copy_job_next(job);
+        uint64_t units = pfl_smb_scrape_copy(&conf, copy, data + copy->at) + 1;
+
+        *credit -= units < *credit ? units : *credit;
+        has_time = may_continue(scope);
+    }
+    return !pfl_copy_job_has_more(job);
+}
+
+static void ask_for(struct scope *scope, struct pfl_copy_job *job, uint32_t page)
+{
+    pfl_copy_job_ask(job, PFL_COPY_SCRAPE, scope->producer->id, page);
+    pfl_service_look_at(scope->service, pfl_service_now_ms(scope->service) + PFL_COPIES_LIMIT_MS);
+}
+
+/* The same as scrape_some, of memory that a copier has. The job waits meanwhile, or the credit is
+ * used up. */
+static bool scrape_copied(struct scope *scope, struct pfl_copy_job *job, uint32_t *page,
+                          uint64_t *credit)
+{
+    struct pfl_producer *producer = scope->producer;
+
+    scope->begin_ns = pfl_service_now_ns(scope->service);
+    while (*credit != 0 && producer->is_attached) {
+        if (job->state == PFL_COPY_JOB_IDLE)
+            pfl_copy_job_begin(job, producer->copier);
+        if (job->state == PFL_COPY_JOB_OWNS)
+            ask_for(scope, job, *page);
+        if (job->state == PFL_COPY_JOB_LOST)
+            note_cut(producer, "its user's copier cannot read its memory");
+        if (job->state != PFL_COPY_JOB_DONE)
+            return job->state == PFL_COPY_JOB_LOST;
+        if (!use_copies(scope, job, credit))
+            return false;
+        *page = get_next_page(job, *page, producer->smb.smb.pages);
+        pfl_copy_job_end(job);
+        if (*page == producer->smb.smb.pages)
+            return true;
+        if (!may_continue(scope))
+            return false;
+    }
+    return !producer->is_attached;
+}
+
+/* Scrapes a part of its memory, for one session or all. True: it is finished. */
+static bool scrape_some(struct scope *scope, struct pfl_copy_job *job, uint32_t *page,
+                        uint64_t *credit)
+{
+    struct pfl_producer *producer = scope->producer;
+    struct pfl_smb_scrape_conf conf = make_conf(scope, *page, *credit);
     struct pfl_smb_scrape_result result;
 
-    if (!is_wanted(scope) || is_left_out(scope))
+    if (!is_wanted(scope))
         return true;
+    if (producer->smb.has_faulted) {
+        note_cut(producer, "its memory cannot be read");
+        return true;
+    }
+    if (producer->copier != NULL)
+        return scrape_copied(scope, job, page, credit);
     scope->begin_ns = pfl_service_now_ns(scope->service);
     result = pfl_smb_scrape(&conf);
     pfl_service_check_memory(scope->service, producer);
@@ -112,36 +183,69 @@ static bool scrape_some(struct scope *scope, uint32_t *page, uint64_t *credit)
     return result.next_page == producer->smb.smb.pages;
 }
 
+/* Many answers, and many users' copiers, do not hold a flush up together, either. */
+static uint64_t get_limit_ms(const struct pfl_scrape_pass *pass)
+{
+    return pass->waited_ms < COPY_WAIT_SUM ? COPY_WAIT_MS : COPY_WAIT_LESS;
+}
+
+static bool is_waiting(const struct pfl_copy_job *job)
+{
+    return job->state == PFL_COPY_JOB_WAITS || job->state == PFL_COPY_JOB_ASKED;
+}
+
+/* It was waited for before. */
+static bool is_late(const struct pfl_service *service, const struct pfl_copier *copier)
+{
+    return copier->is_asked && pfl_service_now_ms(service) - copier->asked_ms >= COPY_WAIT_MS;
+}
+
 /* Scrapes all of it now, within the limit: there are no turns. False: a part was left out. */
-static bool scrape_at_once(struct pfl_service *service, struct scope *scope, uint32_t page)
+static bool scrape_at_once(struct pfl_service *service, struct scope *scope,
+                           struct pfl_copy_job *job, uint32_t page)
 {
     const struct pfl_producer *producer = scope->producer;
     uint64_t who = scope->session != NULL ? scope->session->who : producer->who;
     uint64_t credit = pfl_loop_budget_begin(&service->scrape_budget, who, producer->who,
                                             pfl_service_now_ms(service));
     uint64_t left = credit;
-    bool is_whole = scrape_some(scope, &page, &left);
+    bool is_whole = scrape_some(scope, job, &page, &left);
 
+    while (!is_whole && left != 0 && is_waiting(job) && !is_late(service, job->copier)) {
+        pfl_copy_job_wait(job, COPY_WAIT_MS);
+        if (is_waiting(job))
+            break;
+        is_whole = scrape_some(scope, job, &page, &left);
+    }
+    pfl_copy_job_end(job);
     pfl_loop_budget_end(&service->scrape_budget, who, producer->who, credit - left);
     if (!is_whole)
-        pfl_log_warn("scrape-cut",
-                     "producer=%s uid=%u reason=\"the service stops, and what this user's "
-                     "producers have not committed takes too long\"",
-                     pfl_log_quote_str(producer->name), producer->uid);
+        note_cut(producer, "the service stops, and what this user's producers have not committed "
+                           "takes too long");
     return is_whole;
 }
 
-/* Until the memory is sealed, but no longer than SEAL_WAIT_MS. */
-static bool waits_for_seal(const struct scope *scope, struct pfl_scrape_pass *pass)
+static void end_wait(struct pfl_scrape_pass *pass, uint64_t now_ms)
 {
-    uint64_t now_ms;
+    if (pass->waits_since_ms != 0)
+        pass->waited_ms += now_ms - pass->waits_since_ms;
+    pass->waits_since_ms = 0;
+}
 
-    if (!is_wanted(scope) || pfl_service_get_seal_wait_ms(scope->service, scope->producer) == 0)
-        return false;
-    now_ms = pfl_service_now_ms(scope->service);
+/* True: the pass continues without this producer, whose copier does not answer, or has not answered
+ * others. */
+static bool waited_long(struct scope *scope, struct pfl_scrape_pass *pass)
+{
+    const struct pfl_copier *copier = scope->producer->copier;
+    uint64_t now_ms = pfl_service_now_ms(scope->service);
+
     if (pass->waits_since_ms == 0)
-        pass->waits_since_ms = now_ms;
-    return now_ms - pass->waits_since_ms < SEAL_WAIT_MS;
+        pass->waits_since_ms = copier->is_asked ? copier->asked_ms : now_ms;
+    if (now_ms - pass->waits_since_ms < get_limit_ms(pass))
+        return false;
+    end_wait(pass, now_ms);
+    note_cut(scope->producer, "its user's copier does not answer");
+    return true;
 }
 
 /* What this turn has left. True: the pass is over. */
@@ -158,14 +262,26 @@ static bool run_session(struct pfl_service *service, struct pfl_session *session
         if (scope.producer->permitted_serial > pass->last)
             break;
         if (service->is_stopping) {
-            pass->is_cut = !scrape_at_once(service, &scope, pass->page) || pass->is_cut;
+            pass->is_cut =
+                !scrape_at_once(service, &scope, &pass->copy, pass->page) || pass->is_cut;
             continue;
         }
-        if (service->scrape_units_left == 0 || waits_for_seal(&scope, pass))
+        if (service->scrape_units_left == 0)
             return false;
         service->scrape_units_left--;
-        if (!scrape_some(&scope, &pass->page, &service->scrape_units_left))
-            return false;
+        if (pass->copy.state == PFL_COPY_JOB_DONE)
+            end_wait(pass, pfl_service_now_ms(service));
+        if (!scrape_some(&scope, &pass->copy, &pass->page, &service->scrape_units_left)) {
+            if (!is_waiting(&pass->copy)) {
+                pass->waits_since_ms = 0;
+                return false;
+            }
+            if (!waited_long(&scope, pass))
+                return false;
+            pass->is_cut = true;
+        }
+        pass->waits_since_ms = 0;
+        pfl_copy_job_end(&pass->copy);
     }
     pass->at = NULL;
     return true;
@@ -176,8 +292,9 @@ static bool run_producer(struct pfl_service *service, struct pfl_producer *produ
     struct scope scope = {.service = service, .producer = producer};
 
     if (!service->is_stopping)
-        return scrape_some(&scope, &producer->scraped_page, &service->scrape_units_left);
-    (void)scrape_at_once(service, &scope, producer->scraped_page);
+        return scrape_some(&scope, &producer->copy, &producer->scraped_page,
+                           &service->scrape_units_left);
+    (void)scrape_at_once(service, &scope, &producer->copy, producer->scraped_page);
     return true;
 }
 
@@ -187,62 +304,68 @@ static void want_turn(struct pfl_service *service)
     pfl_service_look_at(service, 0);
 }
 
+static void look_at_wait(struct pfl_service *service, const struct pfl_session *session)
+{
+    pfl_service_look_at(service, session->scrape.waits_since_ms + get_limit_ms(&session->scrape));
+}
+
+/* The job of a session's pass has the area, or its copies. */
+static void on_pass_change(struct pfl_copy_job *job)
+{
+    struct pfl_scrape_pass *pass = PFL_CONTAINER_OF(job, struct pfl_scrape_pass, copy);
+
+    want_turn(pass->service);
+}
+
 void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *session)
 {
-    session->scrape =
-        (struct pfl_scrape_pass){.at = service->permitted.next, .last = service->permitted_seen};
+    pfl_copy_job_end(&session->scrape.copy);
+    session->scrape = (struct pfl_scrape_pass){.service = service,
+                                               .at = service->permitted.next,
+                                               .last = service->permitted_seen,
+                                               .copy = {.on_change = on_pass_change}};
     pfl_flush_book_join(&service->flushes, session->id);
     if (run_session(service, session))
         session->ops->on_scraped(service, session);
-    else
+    else if (!is_waiting(&session->scrape.copy))
         want_turn(service);
+    else
+        look_at_wait(service, session);
 }
 
-static void look_at_seal_in(struct pfl_service *service, uint64_t wait_ms)
+/* That of a producer that left. */
+static void on_left_change(struct pfl_copy_job *job)
 {
-    uint64_t due_ms = pfl_service_now_ms(service) + wait_ms;
+    struct pfl_producer *producer = PFL_CONTAINER_OF(job, struct pfl_producer, copy);
 
-    if (service->sealing_due_ms > due_ms)
-        service->sealing_due_ms = due_ms;
-    pfl_service_look_at(service, due_ms);
+    pfl_list_remove(&producer->node);
+    pfl_list_append(&producer->service->leaving, &producer->node);
+    want_turn(producer->service);
+}
+
+/* Or for its copier. */
+static void wait_for_turn(struct pfl_service *service, struct pfl_producer *producer)
+{
+    if (!is_waiting(&producer->copy)) {
+        want_turn(service);
+        return;
+    }
+    pfl_list_remove(&producer->node);
+    pfl_list_append(&service->copying, &producer->node);
 }
 
 bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_producer *producer)
 {
-    uint64_t wait_ms = pfl_service_get_seal_wait_ms(service, producer);
-
-    if (wait_ms == 0 && run_producer(service, producer))
+    pfl_copy_job_end(&producer->copy);
+    producer->service = service;
+    producer->copy.on_change = on_left_change;
+    /* At once: its copier may be lost any time, which is noted in all in the lists. */
+    pfl_list_append(&service->leaving, &producer->node);
+    if (run_producer(service, producer))
         return true;
-    pfl_list_append(wait_ms != 0 ? &service->sealing : &service->leaving, &producer->node);
     service->leaving_len++;
-    if (wait_ms != 0)
-        look_at_seal_in(service, wait_ms);
-    else
-        want_turn(service);
+    wait_for_turn(service, producer);
     return false;
-}
-
-/* Those whose memory may be read and unmapped now. */
-static void take_sealed(struct pfl_service *service)
-{
-    struct pfl_list *it;
-    struct pfl_list *tmp;
-
-    if (pfl_list_is_empty(&service->sealing))
-        return;
-    service->sealing_due_ms = UINT64_MAX;
-    PFL_LIST_EACH_SAFE (it, tmp, &service->sealing) {
-        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
-        uint64_t wait_ms = pfl_service_get_seal_wait_ms(service, producer);
-
-        if (wait_ms != 0) {
-            look_at_seal_in(service, wait_ms);
-            continue;
-        }
-        pfl_list_remove(&producer->node);
-        pfl_list_append(&service->leaving, &producer->node);
-        want_turn(service);
-    }
 }
 
 /* The next pass: of a producer, of a session, or none. */
@@ -252,6 +375,16 @@ struct next {
     uint64_t distance; /* from the user of the last turn */
     uint64_t turn;     /* its last turn: of one user, the one that waited longest is first */
 };
+
+/* It waits for nothing, or has waited for long. */
+static bool is_ready(const struct pfl_service *service, const struct pfl_session *session)
+{
+    const struct pfl_scrape_pass *pass = &session->scrape;
+
+    return pass->at != NULL &&
+           (!is_waiting(&pass->copy) || pass->waits_since_ms == 0 ||
+            pfl_service_now_ms(service) - pass->waits_since_ms >= get_limit_ms(pass));
+}
 
 static void look_at_sessions(const struct pfl_service *service, const struct pfl_list *sessions,
                              struct next *next)
@@ -264,7 +397,7 @@ static void look_at_sessions(const struct pfl_service *service, const struct pfl
 
         bool has_one = next->producer != NULL || next->session != NULL;
 
-        if (session->scrape.at == NULL || (has_one && distance > next->distance) ||
+        if (!is_ready(service, session) || (has_one && distance > next->distance) ||
             (has_one && distance == next->distance && session->scrape_turn >= next->turn))
             continue;
         *next =
@@ -294,11 +427,15 @@ static void take_turn(struct pfl_service *service, const struct next *next)
         service->left_turn = ++service->scrape_turns;
         if (run_producer(service, next->producer))
             pfl_service_free_left(service, next->producer);
+        else
+            wait_for_turn(service, next->producer);
     } else if (next->session != NULL) {
         service->last_scraped_who = next->session->who;
         next->session->scrape_turn = ++service->scrape_turns;
         if (run_session(service, next->session))
             next->session->ops->on_scraped(service, next->session);
+        else if (is_waiting(&next->session->scrape.copy))
+            look_at_wait(service, next->session);
     }
 }
 
@@ -309,22 +446,82 @@ static bool has_more(const struct pfl_service *service)
     return next.producer != NULL || next.session != NULL;
 }
 
+static uint64_t find_wait_ms(const struct pfl_list *sessions)
+{
+    uint64_t due_ms = UINT64_MAX;
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, sessions) {
+        const struct pfl_scrape_pass *pass =
+            &PFL_CONTAINER_OF(it, struct pfl_session, node)->scrape;
+        uint64_t its_ms = pass->waits_since_ms + get_limit_ms(pass);
+
+        if (pass->at != NULL && pass->waits_since_ms != 0 && its_ms < due_ms)
+            due_ms = its_ms;
+    }
+    return due_ms;
+}
+
+uint64_t pfl_scrape_turns_get_due_ms(const struct pfl_service *service)
+{
+    uint64_t of_sessions = find_wait_ms(&service->sessions);
+    uint64_t of_closing = find_wait_ms(&service->closing);
+
+    return of_sessions < of_closing ? of_sessions : of_closing;
+}
+
+static bool is_one_due(const struct pfl_service *service)
+{
+    uint64_t due_ms = pfl_scrape_turns_get_due_ms(service);
+
+    return due_ms != UINT64_MAX && due_ms <= pfl_service_now_ms(service);
+}
+
 void pfl_scrape_turns_run(struct pfl_service *service)
 {
     struct next next;
 
     service->scrape_units_left = PFL_SCRAPE_TURN_UNITS;
-    take_sealed(service);
-    if (!service->is_scraping)
+    if (!service->is_scraping && !is_one_due(service))
         return;
     next = find_next(service);
     take_turn(service, &next);
     service->is_scraping = has_more(service);
 }
 
+static void end_passes_jobs(struct pfl_list *sessions)
+{
+    struct pfl_list *it;
+
+    PFL_LIST_EACH (it, sessions)
+        pfl_copy_job_end(&PFL_CONTAINER_OF(it, struct pfl_session, node)->scrape.copy);
+}
+
+/* What a pass waited for, it asks for again in its turn, so that no other has the area then. */
+static void end_jobs(struct pfl_service *service)
+{
+    struct pfl_list *lists[] = {&service->producers, &service->leaving};
+    struct pfl_list *it;
+
+    while (!pfl_list_is_empty(&service->copying)) {
+        struct pfl_list *node = service->copying.next;
+
+        pfl_list_remove(node);
+        pfl_list_append(&service->leaving, node);
+    }
+    PFL_LIST_EACH (it, &service->leaving)
+        PFL_CONTAINER_OF(it, struct pfl_producer, node)->copy.on_change = NULL; /* no turns */
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        PFL_LIST_EACH (it, lists[i])
+            pfl_copy_job_end(&PFL_CONTAINER_OF(it, struct pfl_producer, node)->copy);
+    end_passes_jobs(&service->sessions);
+    end_passes_jobs(&service->closing);
+}
+
 void pfl_scrape_turns_stop(struct pfl_service *service)
 {
     service->is_stopping = true;
+    end_jobs(service);
     while (has_more(service)) {
         struct next next = find_next(service);
 

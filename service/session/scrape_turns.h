@@ -16,10 +16,13 @@
  */
 void pfl_scrape_turns_begin(struct pfl_service *service, struct pfl_session *session);
 /* The producer has left all lists of producers except that of the permitted. True: its memory is
- * scraped. Otherwise the service keeps it, and frees it when that is done. */
+ * scraped; free it before the next turn. Otherwise the service keeps it, and frees it when that is
+ * done. */
 bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_producer *producer);
 /* Runs the next turn: pfl_session_due_run. */
 void pfl_scrape_turns_run(struct pfl_service *service);
+/* When a pass has waited for a copier for long; UINT64_MAX: none waits. */
+uint64_t pfl_scrape_turns_get_due_ms(const struct pfl_service *service);
 /* There are no more turns: current and new passes are done at once, within the limit of
  * loop_budget.h. */
 void pfl_scrape_turns_stop(struct pfl_service *service);

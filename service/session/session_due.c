@@ -92,6 +92,7 @@ void pfl_session_due_run(struct pfl_service *service)
         run_session(service, PFL_CONTAINER_OF(it, struct pfl_session, node));
     }
     pfl_retired_rings_release();
+    pfl_copies_check(&service->copies);
     pfl_scrape_turns_run(service);
     pfl_clone_run(service);
     service->due_ms = pfl_session_timers_find_ms(service);

@@ -22,28 +22,15 @@
 #include "service/session/session_instances.h"
 #include "service/session/session_vms.h"
 
-static int create_smb(struct pfl_service *service, struct pfl_producer *producer,
-                      struct pfl_smb_size size)
-{
-    int rc = pfl_service_take_smb(service, producer, size.smb_bytes);
-
-    if (rc == 0)
-        rc = pfl_smb_map_create(&producer->smb, size);
-    if (rc != 0)
-        pfl_service_give_smb(service, producer);
-    return rc;
-}
-
-/* What does not fit into the user's share, or the pipes that a user may have, becomes the smallest
- * memory there is. */
+/* What does not fit into the user's share becomes the smallest memory there is. */
 static int create_some_smb(struct pfl_service *service, struct pfl_producer *producer,
                            struct pfl_smb_size size)
 {
-    int rc = create_smb(service, producer, size);
+    int rc = pfl_service_create_smb(service, producer, size);
 
     if (rc == PFL_ELIMIT) {
         size = (struct pfl_smb_size){PFL_SMB_DEFAULT_BYTES, PFL_SMB_PAGE_DEFAULT_BYTES};
-        rc = create_smb(service, producer, size);
+        rc = pfl_service_create_smb(service, producer, size);
     }
     return rc;
 }

@@ -13,6 +13,7 @@
 #include "service/session/session_timers.h"
 
 #include "service/buffer/retired_rings.h"
+#include "service/session/scrape_turns.h"
 #include "service/session/session_file.h"
 #include "service/session/session_record.h"
 #include "service/session/trigger_state.h"
@@ -124,8 +125,8 @@ uint64_t pfl_session_timers_find_ms(const struct pfl_service *service)
     if (service->is_copying || service->is_scraping)
         return 0;
     next = min_ms(next, service->clone_due_ms);
-    if (!pfl_list_is_empty(&service->sealing))
-        next = min_ms(next, service->sealing_due_ms);
+    next = min_ms(next, pfl_copies_get_due_ms(&service->copies));
+    next = min_ms(next, pfl_scrape_turns_get_due_ms(service));
     PFL_LIST_EACH (it, &service->sessions) {
         next = min_ms(next, get_next_ms(service, PFL_CONTAINER_OF(it, struct pfl_session, node)));
     }

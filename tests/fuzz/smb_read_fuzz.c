@@ -238,7 +238,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct pfl_smb_map map;
 
         pfl_smb_map_init(&map);
-        if (pfl_smb_map_create(&map, (struct pfl_smb_size){SMB_BYTES, PAGE_BYTES}) != 0)
+        if (pfl_smb_map_create(&map, (struct pfl_smb_size){SMB_BYTES, PAGE_BYTES}, true) != 0)
             abort();
         memcpy(map.smb.base, data, size < SMB_BYTES ? size : SMB_BYTES);
         digests[i] = fill_and_read(&map, i != 0);

@@ -52,7 +52,7 @@ INSTALLED = {"producer/perfleet_track_event.h": {"perfleet.h"},
 
 # In the programs only shells see libuv and base/io (docs/style.md section 1); the rest is cores.
 SHELLS = {
-    "service": re.compile(r"(port/\w+|daemon|main)\.[ch]$"),
+    "service": re.compile(r"(port/\w+|copy/copier_parent|daemon|main)\.[ch]$"),
     "tunnel": re.compile(r"(link|dialer|\w*port|service_watch|service_conn|client\w*)\.[ch]$"),
     "relay": re.compile(r"((accept|hub|policy|direct)/)?(\w*port|tls_port_impl|sandbox|direct_proxy|daemon|main)\.[ch]$"),
     "agent/daemon": re.compile(r"((alarm|collect|events|join|order|segment|stream)/)?(\w*port|port_impl|segments_impl|sandbox|daemon|main)\.[ch]$"),
@@ -70,7 +70,7 @@ FLOORS = {
     "producer": ("", "platform", "shared_memory", "data_source", "ipc", "track_event", "example", "trigger"),
     "proto": ("", "text", "ipc", "gate", "h2", "tunnel", "order"),
     "relay": ("policy", "hub", "direct", "accept", ""),
-    "service": ("vm", "buffer", "output", "plan", "core", "session", "control", "port", ""),
+    "service": ("vm", "buffer", "copy", "output", "plan", "core", "session", "control", "port", ""),
 }
 
 # The exceptions: (file, what it includes), with the reason.

@@ -9,9 +9,10 @@ import time
 
 from world import Client, Consumer, Failed, Producer, World, field, fields, get_slowness
 
-ATTACKS = ["untouched_pages", "brought", "ends", "holes", "huge_pages"]
+ATTACKS = ["untouched_pages", "brought", "ends", "holes", "huge_pages", "swapped_out"]
 PAGE, SMB = 4096, 32 << 20
-MAPPINGS = 300  # to unmap all of them takes the most part of a second
+MAPPINGS = 3000  # to unmap a few MiB of all of them takes seconds
+HOLDERS, HELD = 8, 60000  # processes, and mappings of each: the kernel allows 65,530
 SEALS = 0x0001 | 0x0002 | 0x0004
 
 
@@ -86,22 +87,27 @@ class Offering(Lazy):
 
 
 def bring(ready, path):
-    producer = Offering(path, "lazy", make_full(), SMB)
+    """Its chunk is taken out of the memory: it is free then."""
+    fd = make_full()
+    producer = Offering(path, "lazy", fd, SMB)
     if not producer.wait_for("start "):
         raise TimeoutError("not started")
-    ready("taken" if producer.is_taken else "%d descriptors" % len(producer.fds))
+    producer.call("CommitData", field(1, field(1, 7) + field(2, 0) + field(3, producer.buffer)))
+    state = struct.unpack("<I", os.pread(fd, 4, 7 * PAGE))[0] & 3
+    ready("%s, %d descriptors, state %d" % ("taken" if producer.is_taken else "refused", len(producer.fds), state))
 
 
 def brought(build):
-    """memory that an unprivileged user's program brings is not taken: its owner could make holes in it"""
+    """memory that an unprivileged user's program brings is taken, and read by a process of that user's"""
     with World(build) as world:
         consumer = Consumer(world.consumer)
         why = consumer.enable(config("lazy"))
         if why:
             raise Failed(why)
         said = world.attack("stranger", bring, world.producer).wait_ready()
-        if said != "1 descriptors" or not world.is_alive():
-            raise Failed("%s; it should get memory of the service's" % said)
+        if said != "taken, 0 descriptors, state 0" or not world.is_alive():
+            raise Failed(said)
+        return said
 
 
 def make_full():
@@ -156,15 +162,19 @@ def ends(build):
         return "the victim waited %.3f s at most" % worst
 
 
-def make_holes(fd):
-    """Whoever maps, unmaps or reads the memory waits until all these mappings have lost their pages."""
+def map_often(fd, count, size, protection):
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
-    most, page = SMB - (4 << 20), b"\1" * (1 << 20)
-    at = [ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(SMB), 3, 1, fd, ctypes.c_long(0))) for _ in range(MAPPINGS)]
+    return libc, [libc.mmap(None, ctypes.c_size_t(size), protection, 1, fd, ctypes.c_long(0)) for _ in range(count)]
+
+
+def make_holes(fd):
+    """Whoever maps, unmaps or reads the memory waits until all these mappings have lost their pages."""
+    most, page = 4 << 20, b"\1" * (1 << 20)
+    libc, mappings = map_often(fd, MAPPINGS, SMB, 1)
     while True:
-        for mapped in at:
-            libc.madvise(mapped, ctypes.c_size_t(most), 22)  # MADV_POPULATE_READ
+        for mapped in mappings:
+            libc.madvise(ctypes.c_void_p(mapped), ctypes.c_size_t(most), 22)  # MADV_POPULATE_READ
         if libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(most)) != 0:  # KEEP_SIZE, PUNCH_HOLE
             return
         for offset in range(0, most, len(page)):
@@ -179,34 +189,28 @@ def commit_all_the_time(producer):
             pass
 
 
-def be_holey(ready, path):
-    producer = begin(path)
-    fill(producer.fds[0])
-    if os.fork() == 0:
-        make_holes(producer.fds[0])
-        os._exit(0)
-    producer.call("CommitData", field(1, field(1, 0) + field(2, 0) + field(3, producer.buffer)))
-    may = ctypes.CDLL(None).fallocate(producer.fds[0], 3, ctypes.c_long(0), ctypes.c_long(PAGE)) == 0
-    threading.Thread(target=commit_all_the_time, args=(producer,), daemon=True).start()
-    ready("holes" if may else "sealed")
-
-
-def seal_and_leave(ready, path):
-    """The service may neither read that memory nor unmap it."""
-    count = 0
-    producer = begin(path)
-    while producer.fds:
-        fill(producer.fds[0])
-        fcntl.fcntl(producer.fds[0], 1033, 1)
-        producer.call("CommitData", field(1, field(1, 0) + field(2, 0) + field(3, producer.buffer)))
-        producer.close()
-        count += 1
+def be_holey(ready, path, brings):
+    """In the service's memory, or in its own."""
+    if brings:
+        fd = make_full()
+        producer = Offering(path, "lazy", fd, SMB)
+        if not producer.wait_for("start "):
+            raise TimeoutError("not started")
+    else:
         producer = begin(path)
-    ready(str(count))
+        fd = producer.fds[0]
+        fill(fd)
+    producer.call("RegisterTraceWriter", field(1, 1) + field(2, producer.buffer))
+    may = ctypes.CDLL(None).fallocate(fd, 3, ctypes.c_long(SMB - PAGE), ctypes.c_long(PAGE)) == 0
+    if os.fork() == 0:
+        make_holes(fd)
+        os._exit(0)
+    threading.Thread(target=commit_all_the_time, args=(producer,), daemon=True).start()
+    ready("holes" if may else "none")
 
 
 def holes(build):
-    """holes, and seals, in the memory that the service made and a flush reads delay nobody"""
+    """holes in the memory that the service made, and in memory that a producer brought, delay nobody else"""
     with World(build) as world:
         consumer = Consumer(world.consumer)
         why = consumer.enable(config("lazy"))
@@ -216,14 +220,14 @@ def holes(build):
         time.sleep(2)
         quiet = victim.worst_s()
         victim.forget()
-        said = [world.attack("stranger", be_holey, world.producer).wait_ready(),
-                world.attack("neighbour", seal_and_leave, world.producer).wait_ready()]
-        time.sleep(8)
+        said = [world.attack("stranger", be_holey, world.producer, False).wait_ready(),
+                world.attack("neighbour", be_holey, world.producer, True).wait_ready()]
+        time.sleep(10)
         worst = victim.worst_s()
+        if said != ["holes", "holes"]:
+            raise Failed("%s; the memory should be as good as any other" % said)
         if worst > max(0.2, 3 * quiet) * get_slowness() or victim.failed or not world.is_alive():
             raise Failed("the victim waited %.3f s, %.3f quiet %s" % (worst, quiet, victim.failed or ""))
-        if said != ["sealed", "1"] or not any("producer-memory-foreign" in line for line in world.log_lines()):
-            raise Failed("%s; who seals memory should get none any more, and be named" % said)
         return "the victim waited %.3f s at most, %.3f quiet" % (worst, quiet)
 
 
@@ -231,7 +235,7 @@ def make_huge(fd):
     """The kernel locks the pages of a range of 2 MiB until all these mappings have lost them."""
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
-    size, count = 2 << 20, 10 * MAPPINGS
+    size, count = 2 << 20, MAPPINGS
     for begin in range(0, SMB, size):
         room = libc.mmap(None, ctypes.c_size_t((count + 1) * size), 0, 0x4022, -1, ctypes.c_long(0))
         first = (room + size - 1) // size * size
@@ -269,6 +273,75 @@ def huge_pages(build):
         quiet = victim.worst_s()
         victim.forget()
         said = world.attack("stranger", be_huge, world.producer).wait_ready()
+        time.sleep(8)
+        worst = victim.worst_s()
+        if said != "ready" or victim.failed or not world.is_alive():
+            raise Failed("%s %s" % (said, victim.failed))
+        if worst > max(0.2, 3 * quiet) * get_slowness():
+            raise Failed("the victim waited %.3f s, %.3f quiet" % (worst, quiet))
+        return "the victim waited %.3f s at most, %.3f quiet" % (worst, quiet)
+
+
+def page_out(fd, first, step):
+    """The kernel locks a page until it has looked for it in all mappings: those who first touch it wait."""
+    libc, (mapped,) = map_often(fd, 1, SMB, 1)
+    while True:
+        for at in range(first * 16 * PAGE, SMB, step * 16 * PAGE):
+            began = time.monotonic()
+            while True:
+                ctypes.string_at(mapped + at, 1)
+                libc.madvise(ctypes.c_void_p(mapped + at), ctypes.c_size_t(PAGE), 21)  # MADV_PAGEOUT
+                if time.monotonic() - began < 0.001:
+                    break  # others have mapped it
+                began = time.monotonic()
+
+
+def hold(fd, number, done):
+    map_often(fd, HELD, SMB, 1)
+    os.write(done, b"%d" % number)
+    time.sleep(600)
+
+
+def commit_page_by_page(producer):
+    """Each is the first of 16: none was mapped together with another."""
+    for page in range(0, SMB // PAGE, 16):
+        if producer.is_closed:
+            return
+        producer.call("CommitData", field(1, field(1, page) + field(2, 0) + field(3, producer.buffer)))
+        time.sleep(0.005)
+
+
+def be_swapped_out(ready, path):
+    producer = begin(path)
+    fd = producer.fds[0]
+    fill(fd)
+    producer.call("RegisterTraceWriter", field(1, 1) + field(2, producer.buffer))
+    producer.call("CommitData", field(1, field(1, SMB // PAGE - 1) + field(2, 0) + field(3, producer.buffer)))
+    said, done = os.pipe()
+    for number in range(HOLDERS):
+        if os.fork() == 0:
+            hold(fd, number, done)
+    for _ in range(HOLDERS):
+        os.read(said, 1)
+    for number in range(2):
+        if os.fork() == 0:
+            page_out(fd, number, 2)
+    threading.Thread(target=commit_page_by_page, args=(producer,), daemon=True).start()
+    ready()
+
+
+def swapped_out(build):
+    """pages that are swapped out of memory that is mapped 480,000 times delay nobody else"""
+    with World(build) as world:
+        consumer = Consumer(world.consumer)
+        why = consumer.enable(config("lazy", flush=False))
+        if why:
+            raise Failed(why)
+        victim = world.victim()
+        time.sleep(2)
+        quiet = victim.worst_s()
+        said = world.attack("stranger", be_swapped_out, world.producer).wait_ready()
+        victim.forget()  # that maps it so often costs its own user's time
         time.sleep(8)
         worst = victim.worst_s()
         if said != "ready" or victim.failed or not world.is_alive():

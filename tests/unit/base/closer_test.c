@@ -248,88 +248,6 @@ static void memory_waits_behind_no_descriptor_of_others(void **state)
     pfl_closer_wait();
 }
 
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static atomic_uint begun;
-
-/* Until the test opens it. */
-static void wait_at_gate(void *work)
-{
-    (void)work;
-    atomic_fetch_add(&begun, 1);
-    (void)pthread_mutex_lock(&gate);
-    (void)pthread_mutex_unlock(&gate);
-}
-
-static void begin_works(uint32_t first_user, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        pfl_closer_run(wait_at_gate, NULL, first_user + i);
-}
-
-static bool have_begun(unsigned count)
-{
-    for (unsigned i = 0; i < 5000 && atomic_load(&begun) < count; i++) {
-        pfl_closer_retry();
-        (void)usleep(1000);
-    }
-    return atomic_load(&begun) == count;
-}
-
-static void end_works(void)
-{
-    (void)pthread_mutex_unlock(&gate);
-    pfl_closer_wait();
-    atomic_store(&begun, 0);
-}
-
-/* As a container has them. */
-static void work_for_many_ids_leaves_threads_for_other_users(void **state)
-{
-    (void)state;
-    (void)pthread_mutex_lock(&gate);
-    begin_works(PFL_CLOSER_MANY_IDS, PFL_CLOSER_WORK_THREADS);
-    assert_true(have_begun(PFL_CLOSER_WORK_THREADS / 2));
-    begin_works(ALICE, 2);
-    assert_true(have_begun(PFL_CLOSER_WORK_THREADS / 2 + 2));
-    begin_works(ALICE, 1); /* has one */
-    assert_true(have_begun(PFL_CLOSER_WORK_THREADS / 2 + 2));
-    end_works();
-}
-
-#ifndef PFL_SANITIZED
-/* An emulator may let a program have more. */
-static bool is_limited(void)
-{
-    void *more = mmap(NULL, 1u << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (more != MAP_FAILED)
-        (void)munmap(more, 1u << 20);
-    return more == MAP_FAILED;
-}
-
-static void work_that_found_no_thread_is_done_when_there_is_one(void **state)
-{
-    struct rlimit limit;
-    struct rlimit none;
-
-    (void)state;
-    assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
-    none = (struct rlimit){.rlim_cur = 4096, .rlim_max = limit.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
-    if (!is_limited()) {
-        assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-        skip();
-    }
-    (void)pthread_mutex_lock(&gate);
-    begin_works(ALICE, PFL_CLOSER_WORK_THREADS);
-    (void)usleep(100000);
-    assert_true(atomic_load(&begun) < PFL_CLOSER_WORK_THREADS); /* of stacks that were there */
-    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-    assert_true(have_begun(PFL_CLOSER_WORK_THREADS));
-    end_works();
-}
-#endif
-
 int main(void)
 {
     const struct rlimit limit = {OPEN_FILES, OPEN_FILES};
@@ -341,9 +259,7 @@ int main(void)
         cmocka_unit_test(one_users_closes_that_do_not_end_leave_room_for_others),
         cmocka_unit_test(memory_waits_behind_no_descriptor_of_its_user),
         cmocka_unit_test(memory_waits_behind_no_descriptor_of_others),
-        cmocka_unit_test(work_for_many_ids_leaves_threads_for_other_users),
 #ifndef PFL_SANITIZED
-        cmocka_unit_test(work_that_found_no_thread_is_done_when_there_is_one),
 #endif
     };
 

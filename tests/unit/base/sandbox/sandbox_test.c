@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -136,6 +137,54 @@ static int use_ring_made_outside(const struct kit *kit)
                     syscall(SYS_io_uring_register, ring_made_outside, 8u, NULL, 0u) >= 0);
 }
 
+static int fork_and_kill(const struct kit *kit)
+{
+    pid_t pid = fork();
+    int status = 0;
+
+    (void)kit;
+    if (pid < 0)
+        return errno;
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        for (;;)
+            (void)sched_yield();
+    }
+    return errno_of(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid &&
+                    WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static int fork_into_namespace(const struct kit *kit)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+
+    (void)kit;
+    if (pid == 0)
+        _exit(0);
+    return errno_of(pid > 0);
+}
+
+static int fork_beside(const struct kit *kit)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+
+    (void)kit;
+    if (pid == 0)
+        _exit(0);
+    return errno_of(pid > 0);
+}
+
+static int end_forks_then_fork(const struct kit *kit)
+{
+    return pfl_sandbox_end_forks() == 0 ? fork_process(kit) : EBADMSG;
+}
+
+static int end_forks_then_kill(const struct kit *kit)
+{
+    (void)kit;
+    return pfl_sandbox_end_forks() == 0 ? errno_of(kill(getpid(), SIGKILL) == 0) : EBADMSG;
+}
+
 static void programs_users_and_namespaces_kill(void **state)
 {
     assert_int_equal(kit_try(*state, run_program), KIT_KILLED);
@@ -160,6 +209,32 @@ static void processes_signals_and_code_are_refused(void **state)
     (void)raise_limit;
     (void)trace_parent;
 #endif
+}
+
+static void with_the_need_children_are_made_and_killed(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->conf.needs = PFL_SANDBOX_FORKS;
+    assert_int_equal(kit_try(kit, fork_and_kill), KIT_WORKED);
+    assert_int_equal(kit_try(kit, run_program), KIT_KILLED);
+#ifndef PFL_SANITIZED
+    assert_int_equal(kit_try(kit, signal_process), EPERM); /* another signal */
+    assert_int_equal(kit_try(kit, fork_into_namespace), EPERM);
+    assert_int_equal(kit_try(kit, fork_beside), EPERM);
+#else
+    (void)fork_into_namespace;
+    (void)fork_beside;
+#endif
+}
+
+static void a_child_gives_the_need_up(void **state)
+{
+    struct kit *kit = *state;
+
+    kit->conf.needs = PFL_SANDBOX_FORKS;
+    assert_int_equal(kit_try(kit, end_forks_then_fork), EPERM);
+    assert_int_equal(kit_try(kit, end_forks_then_kill), EPERM);
 }
 
 /* What a ring does, no list of system calls sees. */
@@ -289,10 +364,27 @@ static int make_unix(const struct kit *kit)
     return errno_of(connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0);
 }
 
+static int make_pair(const struct kit *kit)
+{
+    int ends[2];
+
+    (void)kit;
+    return errno_of(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+}
+
+static int make_pair_elsewhere(const struct kit *kit)
+{
+    int ends[2];
+
+    (void)kit;
+    return errno_of(socketpair(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+}
+
 static void sockets_are_refused(void **state)
 {
     assert_int_equal(kit_try(*state, make_tcp), EPERM);
     assert_int_equal(kit_try(*state, make_unix), EPERM);
+    assert_int_equal(kit_try(*state, make_pair), EPERM);
 }
 
 static void with_the_need_unix_sockets_alone_are_made(void **state)
@@ -346,6 +438,9 @@ static void memory_is_shared_only_with_the_need(void **state)
     assert_int_equal(kit_try(kit, make_memory), EPERM);
     kit->conf.needs = PFL_SANDBOX_SHARES_MEMORY;
     assert_int_equal(kit_try(kit, make_memory), KIT_WORKED);
+    assert_int_equal(kit_try(kit, make_pair), KIT_WORKED);
+    assert_int_equal(kit_try(kit, make_pair_elsewhere), EPERM);
+    assert_int_equal(kit_try(kit, make_unix), EPERM);
 }
 
 static void threads_start_and_are_held_too(void **state)
@@ -634,6 +729,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLAIM(programs_users_and_namespaces_kill),
         CLAIM(processes_signals_and_code_are_refused),
+        CLAIM(with_the_need_children_are_made_and_killed),
+        CLAIM(a_child_gives_the_need_up),
         CLAIM(io_uring_is_refused),
         CLAIM(no_privilege_is_left),
         CLAIM(off_leaves_calls_but_takes_new_privileges),

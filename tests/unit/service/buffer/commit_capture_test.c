@@ -183,7 +183,7 @@ static void play(struct replay *rp, const char *path)
             struct pfl_smb_size size = {.smb_bytes = pfl_reader_u32(&s)};
 
             size.page_bytes = pfl_reader_u32(&s);
-            assert_int_equal(pfl_smb_map_create(&rp->map, size), 0);
+            assert_int_equal(pfl_smb_map_create(&rp->map, size, true), 0);
         } else if (kind == RECORD_CHUNK) {
             take_chunk(rp, record);
         }

@@ -18,7 +18,6 @@
 #include "abi/state.h"
 #include "base/closer.h"
 #include "service/buffer/smb_scrape.h"
-#include "service/buffer/smb_seal.h"
 #include "tests/support/sweep.h"
 #include "tests/unit/service/buffer/buffer_kit.h"
 
@@ -26,7 +25,7 @@
 #define SMB     65536u
 #define ALLOWED 7u
 #define FOREIGN 8u
-#define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) /* of what a producer offers */
+#define SEALS   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define WRITER  3u
 #define REQ_MAX 4096u
 
@@ -48,7 +47,7 @@ static int setup(void **state)
     pfl_smb_map_init(&fx.map);
     fx.buffer = kit_buffer(1 << 20, PFL_FILL_RING_BUFFER);
     fx.w = pfl_writer_of(fx.request, sizeof(fx.request));
-    assert_int_equal(pfl_smb_map_create(&fx.map, (struct pfl_smb_size){SMB, PAGE}), 0);
+    assert_int_equal(pfl_smb_map_create(&fx.map, (struct pfl_smb_size){SMB, PAGE}, true), 0);
     return 0;
 }
 
@@ -57,7 +56,6 @@ static int teardown(void **state)
     (void)state;
     pfl_smb_map_fini(&fx.map);
     pfl_trace_buffer_free(fx.buffer);
-    pfl_smb_seal_wait();
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -170,11 +168,12 @@ static void expect_packets(const char *fills)
 static void memory_that_is_made_has_its_seals_and_is_zero(void **state)
 {
     (void)state;
-    assert_int_equal(fcntl(fx.map.fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW);
+    assert_int_equal(fcntl(fx.map.fd, F_GET_SEALS), SEALS);
     assert_int_equal(fx.map.smb.pages, SMB / PAGE);
     assert_int_equal(ftruncate(fx.map.fd, 0), -1);
     assert_int_equal(fx.map.smb.base[SMB - 1], 0);
-    assert_int_equal(pfl_smb_map_create(&fx.map, (struct pfl_smb_size){SMB, PAGE}), PFL_ESTATE);
+    assert_int_equal(pfl_smb_map_create(&fx.map, (struct pfl_smb_size){SMB, PAGE}, true),
+                     PFL_ESTATE);
 }
 
 static int adopt(size_t bytes, int seals, uint64_t page_hint)
@@ -186,7 +185,7 @@ static int adopt(size_t bytes, int seals, uint64_t page_hint)
     assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
     assert_true(seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0);
     pfl_smb_map_init(&map);
-    rc = pfl_smb_map_adopt(&map, fd, page_hint);
+    rc = pfl_smb_map_adopt(&map, fd, page_hint, true);
     if (rc != 0)
         assert_int_equal(close(fd), 0); /* still ours */
     else
@@ -220,7 +219,7 @@ static void huge_pages_are_refused(void **state)
     assert_int_equal(ftruncate(fd, 2 << 20), 0);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS), 0);
     pfl_smb_map_init(&map);
-    assert_int_equal(pfl_smb_map_adopt(&map, fd, 4096), PFL_EPERM);
+    assert_int_equal(pfl_smb_map_adopt(&map, fd, 4096, true), PFL_EPERM);
     (void)close(fd);
 }
 
@@ -248,7 +247,7 @@ static void pages_that_nobody_wrote_are_never_touched(void **state)
             assert_int_equal(pfl_smb_map_take(&fx.map, page, 0, &chunk), PFL_ENOENT);
     }
     assert_int_equal(fstat(fx.map.fd, &st), 0);
-    assert_int_equal(st.st_blocks, 2 * PAGE / 512); /* and the first, which is there to be held */
+    assert_int_equal(st.st_blocks, PAGE / 512);
     assert_int_equal(pfl_smb_map_take(&fx.map, 1, 2, &chunk), 0);
 }
 
@@ -265,37 +264,6 @@ static void page_that_cannot_be_read_becomes_zeros(void **state)
     assert_true(fx.map.has_faulted);
     (void)signal(SIGBUS, SIG_DFL);
     (void)close(empty);
-}
-
-static int make_hole(uint32_t page)
-{
-    return fallocate(fx.map.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, page * PAGE, PAGE);
-}
-
-static void seal_until(enum pfl_smb_state state)
-{
-    while (pfl_smb_map_seal(&fx.map) == PFL_SMB_SEALING)
-        (void)usleep(100);
-    assert_int_equal(fx.map.state, state);
-}
-
-static void shared_memory_is_touched_when_nobody_can_make_holes_in_it(void **state)
-{
-    struct pfl_smb_chunk chunk;
-
-    (void)state;
-    write_chunk(2, 0, 1, 1);
-    finish_chunk(2, 0);
-    pfl_smb_map_share(&fx.map);
-    assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), PFL_ENOENT);
-    assert_int_equal(make_hole(3), 0);
-    seal_until(PFL_SMB_OURS);
-    assert_int_equal(make_hole(3), -1);
-    assert_int_equal(errno, EPERM);
-    assert_true(mmap(NULL, SMB, PROT_READ | PROT_WRITE, MAP_SHARED, fx.map.fd, 0) == MAP_FAILED);
-    assert_int_equal(pfl_smb_map_take(&fx.map, 2, 0, &chunk), 0);
-    assert_int_equal(pfl_smb_map_release(&fx.map, 2, 0, chunk.header), 0);
-    assert_int_equal(pfl_smb_map_seal(&fx.map), PFL_SMB_OURS); /* nothing more to do */
 }
 
 static uint64_t get_cpu_ms(void)
@@ -730,7 +698,6 @@ int main(void)
         ROW(huge_pages_are_refused),
         ROW(pages_that_nobody_wrote_are_never_touched),
         ROW(page_that_cannot_be_read_becomes_zeros),
-        ROW(shared_memory_is_touched_when_nobody_can_make_holes_in_it),
         ROW(page_that_takes_cpu_time_without_end_becomes_zeros),
         ROW(a_complete_chunk_is_moved_and_freed),
         ROW(the_layout_stays_until_the_last_chunk_is_freed),

@@ -24,7 +24,6 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "proto/ipc/frame.h"
-#include "service/buffer/smb_seal.h"
 #include "service/port/disk_port.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_due.h"
@@ -32,7 +31,6 @@
 #include "service/session/session_timers.h"
 
 #define CLIENT_MAX_BYTES (64u << 20)
-#define SEAL_LOOK_MS     1
 #define IDLE_TURNS       4
 #define OWED_TURNS                                                                                 \
     20000 /* while a user that took long waits: a slow machine makes all of it long */
@@ -142,7 +140,6 @@ void pfl_port_kit_close(struct pfl_port_kit *self)
     pfl_wakeup_close(&self->wakeup);
     (void)uv_run(&self->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&self->loop), 0);
-    pfl_smb_seal_wait();
     pfl_mem_stats_get(&stats);
     assert_int_equal(stats.live_blocks, 0);
 }
@@ -168,29 +165,28 @@ static void wait_for_disk(struct pfl_port_kit *self)
         (void)uv_run(&self->loop, UV_RUN_ONCE);
 }
 
-static bool is_one_sealing(const struct pfl_list *producers)
+static bool is_copying(const struct pfl_copy_job *job)
+{
+    return job->state == PFL_COPY_JOB_WAITS || job->state == PFL_COPY_JOB_ASKED;
+}
+
+static bool waits_for_copies(const struct pfl_service *service)
 {
     struct pfl_list *it;
 
-    PFL_LIST_EACH (it, producers) {
-        struct pfl_producer *producer = PFL_CONTAINER_OF(it, struct pfl_producer, node);
-
-        if (pfl_smb_map_is_open(&producer->smb) && producer->smb.state == PFL_SMB_SEALING &&
-            pfl_smb_map_seal(&producer->smb) == PFL_SMB_SEALING)
+    PFL_LIST_EACH (it, &service->producers)
+        if (is_copying(&PFL_CONTAINER_OF(it, struct pfl_producer, node)->copy))
             return true;
-    }
-    return false;
+    PFL_LIST_EACH (it, &service->sessions)
+        if (is_copying(&PFL_CONTAINER_OF(it, struct pfl_session, node)->scrape.copy))
+            return true;
+    return !pfl_list_is_empty(&service->copying);
 }
 
-/* Threads seal memory: waits for them, and for the connections that look whether they have. */
-static void wait_for_seals(struct pfl_port_kit *self)
+/* Copiers are processes. */
+static void wait_for_copies(struct pfl_port_kit *self)
 {
-    while (is_one_sealing(&self->service.producers) || is_one_sealing(&self->service.sealing))
-        (void)usleep(100);
-    if (!pfl_list_is_empty(&self->service.sealing))
-        pfl_session_due_run(&self->service);
-
-    while (uv_backend_timeout(&self->loop) == SEAL_LOOK_MS)
+    while (self->service.copies.len != 0 && waits_for_copies(&self->service))
         (void)uv_run(&self->loop, UV_RUN_ONCE);
 }
 
@@ -209,7 +205,7 @@ void pfl_port_kit_run(struct pfl_port_kit *self)
             pfl_session_due_run(&self->service);
         (void)uv_run(&self->loop, UV_RUN_NOWAIT);
         wait_for_disk(self);
-        wait_for_seals(self);
+        wait_for_copies(self);
     }
 }
 

@@ -118,13 +118,8 @@ static void a_late_producer_joins_a_running_session(void **state)
     (void)pfl_kit_producer_open(&producer, &kit, "kit.source", 0);
     (void)expect_start();
     assert_true(producer.received_fd >= 0);
-    assert_int_equal(fcntl(producer.received_fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW);
-    pfl_kit_client_expect_empty(
-        &producer,
-        pfl_kit_client_call(&producer, KIT_REGISTER_WRITER, (struct pfl_kit_args){3, 1, NULL}),
-        true, false);
-    while ((fcntl(producer.received_fd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE) == 0)
-        (void)usleep(100); /* it has mapped it: now it is sealed */
+    assert_int_equal(fcntl(producer.received_fd, F_GET_SEALS),
+                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     pfl_kit_client_close(&producer);
     assert_true(pfl_list_is_empty(&the_session()->instances));
 }
@@ -614,43 +609,6 @@ static void send_with(int sock, struct pfl_span bytes, int fd)
     assert_int_equal(sendmsg(sock, &msg, MSG_NOSIGNAL), bytes.len);
 }
 
-/* A user's producers wait while its memory cannot be read (pfl_service_check_memory), also at their
- * end; those of others do not. */
-static void producers_of_a_user_whose_memory_cannot_be_read_wait(void **state)
-{
-    const uint64_t fault_ns = PFL_SERVICE_FAULT_MS * (uint64_t)1000000;
-    struct pfl_kit_client other;
-    struct pfl_producer *stranger;
-    uid_t me = geteuid();
-    uint64_t sync;
-    uint8_t byte;
-
-    (void)state;
-    (void)pfl_kit_producer_open(&other, &kit, NULL, 0);
-    if (me == 0) /* root's never wait */
-        assert_int_equal(seteuid(61991), 0);
-    else
-        pfl_service_set_owner(&kit.service, me + 1);
-    (void)pfl_kit_producer_open(&producer, &kit, NULL, 0);
-    assert_int_equal(seteuid(me), 0);
-    stranger = PFL_CONTAINER_OF(kit.service.producers.prev, struct pfl_producer, node);
-    stranger->smb.has_faulted = true;
-    pfl_service_check_memory(&kit.service, stranger);
-    kit.now_ns += fault_ns - WAIT_NS;
-    sync = pfl_kit_client_invoke(&producer, KIT_SYNC, NO_ARGS);
-    pfl_kit_client_expect_nothing(&producer);
-    if (me == 0)
-        pfl_kit_client_expect_empty(&other, pfl_kit_client_invoke(&other, KIT_SYNC, NO_ARGS), true,
-                                    false);
-    kit.now_ns += 2 * WAIT_NS;
-    while (recv(producer.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
-        (void)uv_run(&kit.loop, UV_RUN_ONCE);
-    pfl_kit_client_expect_empty(&producer, sync, true, false);
-    pfl_kit_client_close(&producer);
-    pfl_kit_client_close(&other);
-    assert_int_equal(kit.service.producers_len, 0);
-}
-
 /* What an end costs is its user's time, so that many ends at once hold nobody up. */
 static void ends_of_many_connections_take_turns(void **state)
 {
@@ -808,7 +766,6 @@ int main(void)
         TEST(busy_connections_of_a_user_are_all_served_though_some_end_while_they_wait),
         TEST(one_read_of_costly_requests_takes_turns_and_keeps_their_order),
         TEST(requests_that_wait_end_with_their_connection),
-        TEST(producers_of_a_user_whose_memory_cannot_be_read_wait),
         TEST(ends_of_many_connections_take_turns),
         TEST(a_descriptor_stays_with_the_requests_that_wait),
         TEST(thousands_of_silent_connections_hurt_nobody),

@@ -4,8 +4,6 @@
 #include "service/control/registry.h"
 #include "service/session/scrape_turns.h"
 
-#include <fcntl.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,9 +12,7 @@
 #include <cmocka.h>
 
 #include "abi/state.h"
-#include "base/closer.h"
 #include "service/buffer/smb_scrape.h"
-#include "service/buffer/smb_seal.h"
 #include "service/session/session_attach.h"
 #include "service/session/session_due.h"
 #include "service/session/session_flush.h"
@@ -147,7 +143,6 @@ static int close_all(void **state)
     assert_int_equal(service.shares.smb_bytes.used, 0);
     assert_int_equal(service.shares.peer_bytes.used, 0);
     pfl_service_fini(&service);
-    pfl_smb_seal_wait();
     pfl_sweep_assert_no_leak();
     return 0;
 }
@@ -182,8 +177,8 @@ static struct pfl_producer *add_producer(uint32_t index, uint64_t who, const str
     struct pfl_producer *producer;
 
     assert_int_equal(pfl_registry_add_producer(&service, &conf, &producer), 0);
-    assert_int_equal(pfl_smb_map_create(&producer->smb, (struct pfl_smb_size){PAGES * PAGE, PAGE}),
-                     0);
+    assert_int_equal(
+        pfl_smb_map_create(&producer->smb, (struct pfl_smb_size){PAGES * PAGE, PAGE}, true), 0);
     assert_int_equal(pfl_service_take_smb(&service, producer, PAGES * PAGE), 0);
     assert_int_equal(pfl_service_allow(&service, producer, buffer), 0);
     assert_int_equal(pfl_registry_set_writer(&service, producer, WRITER, buffer), 0);
@@ -591,126 +586,6 @@ static void when_the_service_stops_a_user_has_his_share_of_a_bounded_time(void *
     assert_int_equal(service.leaving_len, 0);
 }
 
-/* A page that could not be read: none of its user's is for a while, and that of others is. */
-static void memory_that_cannot_be_read_keeps_its_user_s_out(void **state)
-{
-    struct pfl_producer *broken = add_producer(0, MEMBER, &clients[0], PAGES);
-
-    (void)state;
-    (void)add_producer(1, MEMBER, &clients[0], 3);
-    (void)add_producer(2, MEMBER + 1, &clients[0], 5);
-    pfl_service_check_memory(&service, broken);
-    assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER), 0);
-    broken->smb.has_faulted = true;
-    pfl_service_check_memory(&service, broken);
-    assert_in_range(pfl_service_get_fault_wait_ms(&service, MEMBER), PFL_SERVICE_FAULT_MS - 1,
-                    PFL_SERVICE_FAULT_MS + 1);
-    assert_int_equal(pfl_service_get_fault_wait_ms(&service, MEMBER + 1), 0);
-    flush(&clients[0]);
-    (void)run_turns();
-    assert_int_equal(count_chunks(&clients[0]), 5);
-
-    now_ns += (PFL_SERVICE_FAULT_MS + 1) * UINT64_C(1000000);
-    flush(&clients[0]);
-    (void)run_turns();
-    assert_int_equal(count_chunks(&clients[0]), 5 + 3); /* and never that which is broken */
-}
-
-static void memory_of_root_and_of_the_service_s_user_keeps_no_other_out(void **state)
-{
-    struct pfl_producer *broken = add_producer(0, service.conf.facts->uid, &clients[0], PAGES);
-
-    (void)state;
-    broken->smb.has_faulted = true;
-    pfl_service_check_memory(&service, broken);
-    assert_int_equal(pfl_service_get_fault_wait_ms(&service, service.conf.facts->uid), 0);
-}
-
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-
-static void wait_at_gate(void *work)
-{
-    (void)work;
-    (void)pthread_mutex_lock(&gate);
-    (void)pthread_mutex_unlock(&gate);
-}
-
-/* The kernel lets the thread that seals it wait as long as a hole is being made. */
-static void memory_that_is_not_sealed_holds_a_flush_up_a_little(void **state)
-{
-    struct pfl_producer *slow = add_producer(0, MEMBER, &clients[0], 3);
-
-    (void)state;
-    (void)add_producer(1, MEMBER + 1, &clients[0], 5);
-    slow->smb.state = PFL_SMB_SHARED;
-    (void)pthread_mutex_lock(&gate);
-    pfl_closer_run(wait_at_gate, NULL, slow->smb.who);
-    flush(&clients[0]);
-    for (unsigned turn = 0; turn < 3; turn++)
-        pfl_scrape_turns_run(&service);
-    assert_int_equal(count_chunks(&clients[0]), 0);
-    now_ns += 100 * UINT64_C(1000000);
-    (void)run_turns();
-    assert_int_equal(count_chunks(&clients[0]), 5);
-
-    assert_int_equal(pfl_service_get_seal_wait_ms(&service, slow), 100 / 4);
-    assert_false(slow->is_seal_late);
-    now_ns += 10000 * UINT64_C(1000000);
-    assert_int_equal(pfl_service_get_seal_wait_ms(&service, slow), 250);
-    assert_true(slow->is_seal_late); /* and said */
-    (void)pthread_mutex_unlock(&gate);
-    flush(&clients[0]);
-    while (service.is_scraping)
-        pfl_scrape_turns_run(&service);
-    assert_int_equal(slow->smb.state, PFL_SMB_OURS);
-    assert_int_equal(count_chunks(&clients[0]), 5 + 3);
-}
-
-/* It is in no session any more, and what it wrote is not lost. */
-static void a_producer_that_left_is_scraped_when_its_memory_is_sealed(void **state)
-{
-    struct pfl_producer *producer = add_producer(0, MEMBER, &clients[0], 3);
-    uint64_t taken = pfl_shares_get(&service.shares.smb_bytes, MEMBER);
-
-    (void)state;
-    producer->smb.state = PFL_SMB_SHARED;
-    remove_producer(0);
-    assert_int_equal(service.producers_len, 0);
-    if (service.leaving_len != 0) /* else the thread was fast */
-        assert_int_equal(pfl_shares_get(&service.shares.smb_bytes, MEMBER), taken);
-    while (service.leaving_len != 0) {
-        assert_true(pfl_session_timers_find_ms(&service) <= now_ns / 1000000 + 1);
-        pfl_session_due_run(&service);
-    }
-    assert_int_equal(count_chunks(&clients[0]), 3);
-    assert_int_equal(pfl_shares_get(&service.shares.smb_bytes, MEMBER), 0);
-}
-
-static void who_keeps_memory_from_being_sealed_gets_none_for_30_days(void **state)
-{
-    struct pfl_producer *foreign = add_producer(0, MEMBER, &clients[0], 3);
-    uint64_t taken = pfl_shares_get(&service.shares.smb_bytes, MEMBER);
-
-    (void)state;
-    foreign->smb.state = PFL_SMB_SHARED;
-    assert_int_equal(fcntl(foreign->smb.fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
-    assert_true(pfl_service_shares_memory(&service, MEMBER));
-    assert_int_equal(pfl_service_get_seal_wait_ms(&service, foreign), 0);
-    assert_true(foreign->is_unreadable);
-    flush(&clients[0]);
-    (void)run_turns();
-    assert_int_equal(count_chunks(&clients[0]), 0);
-    assert_false(pfl_service_shares_memory(&service, MEMBER));
-    assert_true(pfl_service_shares_memory(&service, MEMBER + 1));
-    remove_producer(0);
-    assert_int_equal(pfl_shares_get(&service.shares.smb_bytes, MEMBER), taken); /* it stays */
-    pfl_shares_give(&service.shares.smb_bytes, MEMBER, taken);
-    now_ns += PFL_SERVICE_UNSHARED_MS * UINT64_C(1000000) - 1000000000;
-    assert_false(pfl_service_shares_memory(&service, MEMBER));
-    now_ns += UINT64_C(2000000000);
-    assert_true(pfl_service_shares_memory(&service, MEMBER));
-}
-
 /* The clock is looked at after each page: a page may take long. */
 static void a_turn_ends_when_a_page_took_long(void **state)
 {
@@ -736,11 +611,6 @@ int main(void)
         TEST(a_flush_of_what_holds_millions_of_units_succeeds),
         TEST(users_take_turns),
         cmocka_unit_test_setup_teardown(sessions_of_one_user_take_turns, open_of_one, close_all),
-        TEST(memory_that_cannot_be_read_keeps_its_user_s_out),
-        TEST(memory_of_root_and_of_the_service_s_user_keeps_no_other_out),
-        TEST(memory_that_is_not_sealed_holds_a_flush_up_a_little),
-        TEST(a_producer_that_left_is_scraped_when_its_memory_is_sealed),
-        TEST(who_keeps_memory_from_being_sealed_gets_none_for_30_days),
         TEST(a_turn_ends_when_a_page_took_long),
         TEST(a_pass_does_not_wait_for_who_comes_meanwhile),
         TEST(a_flush_does_not_end_with_the_pass_before_its_own),
