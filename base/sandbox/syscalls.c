@@ -82,10 +82,8 @@ static const struct rule with_arguments[] = {
 };
 
 static const struct rule memory_rules[] = {{"fcntl", 1, INT, F_ADD_SEALS},
-                                           {"fcntl", 1, INT, F_SETPIPE_SZ},
                                            {"socketpair", 0, INT, AF_UNIX}};
-static const char *const memory_calls[] = {"memfd_create", "ftruncate", "fallocate", "mlock",
-                                           "pwrite64",     "pipe2",     "splice"};
+static const char *const memory_calls[] = {"memfd_create", "ftruncate", "fallocate", "mlock"};
 
 /* A name of a UNIX socket for base/io/subject.h: addresses of other families are longer. */
 #define SUBJECT_NAME_BYTES 15u

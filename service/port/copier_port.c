@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "service/copy/copier_parent.h"
 #include "service/copy/copy_socket.h"
@@ -83,6 +84,17 @@ static void on_handle_closed(uv_handle_t *handle)
     free_process(handle->data);
 }
 
+/* It was killed, as by the kernel for lack of memory. Sessions continue. */
+static void note_lost_parent(struct pfl_copier_port *port)
+{
+    if (!port->is_parent_lost)
+        pfl_log_error(
+            "copiers-lost",
+            "reason=\"their parent process has ended\" effect=\"ordinary users' chunks come "
+            "in messages\" remedy=\"start perfleetd again\"");
+    port->is_parent_lost = true;
+}
+
 static int fork_copier(struct process *process, int area_fd)
 {
     int ends[2];
@@ -93,6 +105,8 @@ static int fork_copier(struct process *process, int area_fd)
     process->sock = ends[0];
     rc = pfl_copier_parent_fork(process->port->parent, process->number, ends[1], area_fd);
     (void)close(ends[1]);
+    if (rc == PFL_EIO)
+        note_lost_parent(process->port);
     return rc;
 }
 

@@ -13,6 +13,7 @@ struct pfl_copier_port {
     uv_loop_t *loop;      /* borrowed */
     int parent;           /* owned: the socket of the copiers' parent */
     uint32_t last_number; /* of a copier */
+    bool is_parent_lost;  /* which was noted */
 };
 
 /* `user` of these is the port. */
