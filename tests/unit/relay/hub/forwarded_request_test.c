@@ -173,7 +173,7 @@ static void an_answer_counts_until_the_operator_has_read_it(void **state)
 /* Who counts an operator's requests at a host does not look at thousands of unread answers. */
 static void an_answered_request_is_with_the_agent_no_longer(void **state)
 {
-    struct world_answer late;
+    static struct world_answer late; /* closed after this returns */
 
     (void)state;
     world.window_bytes = 1;
@@ -183,7 +183,7 @@ static void an_answered_request_is_with_the_agent_no_longer(void **state)
     assert_int_equal(pfl_forwarded_requests_count(&world.requests.forwarded, "ann", "a"), 1);
     late.is_reading = false;
     world_answer_now(a, 200, "{}");
-    assert_non_null(late.h2_stream);
+    assert_true(late.h2_stream != NULL);
     assert_int_equal(world.streams.unread.used, 2);
     assert_int_equal(pfl_forwarded_requests_count(&world.requests.forwarded, "ann", "a"), 0);
 }
@@ -235,7 +235,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
 static void all_of_this_is_as_recorded(void **state)
 {
     (void)state;
-    pfl_assert_recorded(0x2ced8b930352c59d);
+    pfl_assert_recorded(0xfbc9456fc87615f6);
 }
 
 int main(void)
