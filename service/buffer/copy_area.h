@@ -6,13 +6,15 @@
  * map or unmap it (docs/adr/0065), and then only that user's copier waits.
  *
  * The service sends a message and gets one back; messages go by a SOCK_SEQPACKET pair, a datagram
- * each. One request is in flight at a time, but for DETACH, which has no answer.
+ * each. One COMMIT or SCRAPE is in flight at a time.
  *
- *     ATTACH   map, page_bytes; with the memory's descriptor    answer: error
+ *     ATTACH   map, page_bytes; the memory's descriptor
  *     DETACH   map
- *     COMMIT   map; area: entries, page and chunk of each       answer: error; area: the same
- * entries SCRAPE   map, page to begin at                            answer: error; area: entries
- * found, next_page
+ *     COMMIT   map; area: the page and the chunk of each entry
+ *     SCRAPE   map, page to begin at
+ *
+ * Each answer has an error. The area has the same entries then (COMMIT), or those that were found,
+ * and next_page (SCRAPE).
  */
 #ifndef PFL_SERVICE_COPY_AREA_H
 #define PFL_SERVICE_COPY_AREA_H

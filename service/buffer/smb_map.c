@@ -237,6 +237,10 @@ int pfl_smb_map_adopt(struct pfl_smb_map *self, int fd, uint64_t page_bytes_untr
     seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEALS) != SEALS)
         return PFL_EPERM;
+    /* And it has to be mapped for writing. */
+    if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0 ||
+        (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR)
+        return PFL_EPERM;
     /* Huge pages come from a pool that any process may have emptied: then a hole is SIGBUS. */
     if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
         return PFL_EPERM;

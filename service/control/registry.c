@@ -367,6 +367,9 @@ static void ask_for(struct pfl_service *self, struct pfl_producer *producer,
 {
     struct pfl_copy_area *area = producer->copy.copier->area;
 
+    pfl_service_attach_smb(producer);
+    if (producer->copier == NULL)
+        return;
     for (uint32_t i = 0; i < moves->len; i++)
         area->entries[i] =
             (struct pfl_copy_entry){.page = moves->list[i].page, .chunk = moves->list[i].chunk};
@@ -426,7 +429,7 @@ int pfl_registry_commit(struct pfl_service *self, struct pfl_producer *producer,
 {
     if (producer->smb.has_faulted)
         return PFL_EIO;
-    if (producer->copier != NULL && producer->is_attached)
+    if (producer->copier != NULL && pfl_smb_map_is_open(&producer->smb))
         return commit_copied(self, producer, request);
     return apply(self, producer, request);
 }

@@ -205,7 +205,7 @@ static bool serve(struct copier *c, int sock, struct pfl_copy_message *m, struct
         fds->len > (m->kind == PFL_COPY_ATTACH ? 1 : 0))
         return false;
     m->error = m->kind == PFL_COPY_ATTACH ? attach(c, m, fds) : act_on_map(c, m);
-    return m->kind == PFL_COPY_DETACH || pfl_copy_socket_send(sock, m, sizeof(*m), NULL) == 0;
+    return pfl_copy_socket_send(sock, m, sizeof(*m), NULL) == 0;
 }
 
 void pfl_copier_run(int sock, struct pfl_copy_area *area)

@@ -37,13 +37,19 @@ static void end(struct pfl_copier *copier)
     copies->conf.ops->close(copier->process);
 }
 
+static void free_copier(struct pfl_copier *copier)
+{
+    pfl_mem_free(copier->left);
+    pfl_mem_free(copier);
+}
+
 void pfl_copies_fini(struct pfl_copies *self)
 {
     while (!pfl_list_is_empty(&self->copiers)) {
         struct pfl_copier *copier = PFL_CONTAINER_OF(self->copiers.next, struct pfl_copier, node);
 
         end(copier);
-        pfl_mem_free(copier);
+        free_copier(copier);
     }
 }
 
@@ -78,7 +84,7 @@ static void end_idle(struct pfl_copies *self, uint64_t who)
             (has_many_ids(who) && !has_many_ids(copier->who)))
             continue;
         end(copier);
-        pfl_mem_free(copier);
+        free_copier(copier);
         return;
     }
 }
@@ -94,7 +100,7 @@ static struct pfl_copier *start(struct pfl_copies *self, uint64_t who)
     pfl_list_init(&copier->waiting);
     copier->process = self->conf.ops->open(self->conf.ops_user, copier, &copier->area);
     if (copier->process == NULL) {
-        pfl_mem_free(copier);
+        free_copier(copier);
         return NULL;
     }
     pfl_list_append(&self->copiers, &copier->node);
@@ -123,7 +129,7 @@ void pfl_copies_close(struct pfl_copier *copier)
     if (--copier->memories != 0 || copier->is_asked || copier->copies->len <= PFL_COPIES_IDLE)
         return;
     end(copier);
-    pfl_mem_free(copier);
+    free_copier(copier);
 }
 
 /* ---- the end of a copier ---- */
@@ -153,7 +159,7 @@ static void lose(struct pfl_copier *copier)
         pfl_list_remove(&job->node);
         lose_job(job);
     }
-    pfl_mem_free(copier);
+    free_copier(copier);
 }
 
 void pfl_copier_on_end(struct pfl_copier *self)
@@ -208,22 +214,77 @@ static int send(struct pfl_copier *self, const struct pfl_copy_message *message,
     return self->copies->conf.ops->send(self->process, message, fd);
 }
 
-int pfl_copier_attach(struct pfl_copier *self, uint32_t map, uint32_t page_bytes, int fd)
+static int send_detach(struct pfl_copier *self, uint32_t map)
+{
+    const struct pfl_copy_message message = {.kind = PFL_COPY_DETACH, .map = map};
+
+    self->in_flight++;
+    return send(self, &message, -1);
+}
+
+/* It may have been the map of another memory, which is not detached yet. */
+static int detach_left(struct pfl_copier *self, uint32_t map)
+{
+    const uint64_t bit = 1ull << map % 64;
+
+    if (self->left == NULL || (self->left[map / 64] & bit) == 0)
+        return 0;
+    self->left[map / 64] &= ~bit;
+    self->left_len--;
+    return send_detach(self, map);
+}
+
+int pfl_copier_attach(struct pfl_copier *self, uint32_t map, uint32_t page_bytes, int fd,
+                      bool is_needed)
 {
     const struct pfl_copy_message message = {
         .kind = PFL_COPY_ATTACH, .map = map, .page_bytes = page_bytes};
+    int rc;
 
-    return send(self, &message, fd);
+    if (self->in_flight >= PFL_COPIES_IN_FLIGHT && !is_needed)
+        return PFL_EAGAIN;
+    rc = detach_left(self, map);
+    if (rc == 0)
+        rc = send(self, &message, fd);
+    self->in_flight += rc == 0;
+    return rc;
+}
+
+/* False: out of memory. */
+static bool note_left(struct pfl_copier *self, uint32_t map)
+{
+    if (self->left == NULL)
+        self->left = pfl_mem_calloc(PFL_COPY_MAPS / 64, sizeof(self->left[0]));
+    if (self->left == NULL)
+        return false;
+    self->left[map / 64] |= 1ull << map % 64;
+    self->left_len++;
+    return true;
 }
 
 void pfl_copier_detach(struct pfl_copier *self, uint32_t map)
 {
-    const struct pfl_copy_message message = {.kind = PFL_COPY_DETACH, .map = map};
+    bool is_done =
+        self->in_flight < PFL_COPIES_IN_FLIGHT ? send_detach(self, map) == 0 : note_left(self, map);
 
-    if (send(self, &message, -1) != 0)
-        lose(self);
-    else
+    if (is_done)
         pfl_copies_close(self);
+    else
+        lose(self);
+}
+
+/* As many as there is room for. False: the copier has ended. */
+static bool detach_some(struct pfl_copier *self)
+{
+    for (uint32_t i = 0; self->left_len != 0 && i < PFL_COPY_MAPS / 64; i++) {
+        while (self->left[i] != 0) {
+            if (self->in_flight >= PFL_COPIES_IN_FLIGHT)
+                return true;
+            if (detach_left(self, i * 64 + (uint32_t)__builtin_ctzll(self->left[i])) != 0)
+                return false;
+        }
+    }
+    return true;
 }
 
 /* ---- jobs ---- */
@@ -280,8 +341,12 @@ void pfl_copier_on_answer(struct pfl_copier *self, const struct pfl_copy_message
     struct pfl_copy_job *job = self->owner;
 
     self->has_answered = true;
-    if (answer->kind != PFL_COPY_COMMIT && answer->kind != PFL_COPY_SCRAPE)
+    if (answer->kind != PFL_COPY_COMMIT && answer->kind != PFL_COPY_SCRAPE) {
+        self->in_flight -= self->in_flight != 0;
+        if (!detach_some(self))
+            lose(self);
         return;
+    }
     self->is_asked = false;
     if (job == NULL) {
         pass_area(self);

@@ -18,9 +18,10 @@
 #include "base/list.h"
 #include "service/buffer/copy_area.h"
 
-#define PFL_COPIES_MAX      256u    /* half of them for users from PFL_COPIES_MANY_IDS on */
-#define PFL_COPIES_MANY_IDS 100000u /* a container or a directory has many of these ids */
-#define PFL_COPIES_IDLE     8u      /* above it, those without producers end */
+#define PFL_COPIES_MAX       256u    /* half of them for users from PFL_COPIES_MANY_IDS on */
+#define PFL_COPIES_MANY_IDS  100000u /* a container or a directory has many of these ids */
+#define PFL_COPIES_IN_FLIGHT 64u     /* ATTACH and DETACH of one; a socket takes some 270 */
+#define PFL_COPIES_IDLE      8u      /* above it, those without producers end */
 /* A copier that does not answer for so long is ended, if it does not in the time after that,
  * either: the service may have been stopped as long. */
 #define PFL_COPIES_LIMIT_MS 10000u
@@ -37,6 +38,9 @@ struct pfl_copier {
     void *process;              /* owned */
     struct pfl_copy_area *area; /* the process' */
     size_t memories;            /* attached, or about to be */
+    uint32_t in_flight;         /* ATTACH and DETACH that have no answer */
+    uint64_t *left;             /* owned: bitmap of maps that are to be detached; NULL: none */
+    uint32_t left_len;
     struct pfl_list waiting;    /* pfl_copy_job */
     struct pfl_copy_job *owner; /* of the area; NULL: free, or its job is gone */
     bool is_asked;              /* the area is the copier's */
@@ -103,9 +107,11 @@ void pfl_copies_close(struct pfl_copier *copier);
 void pfl_copies_check(struct pfl_copies *self);
 uint64_t pfl_copies_get_due_ms(const struct pfl_copies *self); /* UINT64_MAX: never */
 
-/* `map` names the memory. The descriptor stays the caller's. PFL_EIO: the copier has ended. */
+/* `map` names the memory. The descriptor stays the caller's. PFL_EAGAIN: many others are in flight:
+ * attach it later, at last with `is_needed`, before a job asks for it. PFL_EIO: the copier has
+ * ended. */
 PFL_MUST_USE int pfl_copier_attach(struct pfl_copier *self, uint32_t map, uint32_t page_bytes,
-                                   int fd);
+                                   int fd, bool is_needed);
 /* And closes, as pfl_copies_close. */
 void pfl_copier_detach(struct pfl_copier *self, uint32_t map);
 

@@ -433,14 +433,25 @@ static int attach_smb(struct pfl_service *self, struct pfl_producer *producer, u
     int rc = 0;
 
     if (producer->copier != NULL)
-        rc = pfl_copier_attach(producer->copier, producer->id, smb->smb.page_bytes, smb->fd);
+        rc = pfl_copier_attach(producer->copier, producer->id, smb->smb.page_bytes, smb->fd, false);
     producer->is_attached = rc == 0 && producer->copier != NULL;
-    if (rc == 0)
+    if (rc == 0 || rc == PFL_EAGAIN)
         return 0;
     pfl_smb_map_fini(smb);
     pfl_shares_give(&self->shares.smb_bytes, producer->who, taken);
     producer->smb_taken_bytes -= taken;
     return rc;
+}
+
+void pfl_service_attach_smb(struct pfl_producer *producer)
+{
+    const struct pfl_smb_map *smb = &producer->smb;
+
+    if (producer->is_attached)
+        return;
+    producer->is_attached = true;
+    if (pfl_copier_attach(producer->copier, producer->id, smb->smb.page_bytes, smb->fd, true) != 0)
+        pfl_copier_on_end(producer->copier); /* it takes nothing more */
 }
 
 int pfl_service_create_smb(struct pfl_service *self, struct pfl_producer *producer,

@@ -259,6 +259,8 @@ bool pfl_service_shares_memory(const struct pfl_service *self, uint64_t who);
  * copier. */
 PFL_MUST_USE int pfl_service_create_smb(struct pfl_service *self, struct pfl_producer *producer,
                                         struct pfl_smb_size size);
+/* Its copier has the memory now, if it had not; or it is lost. */
+void pfl_service_attach_smb(struct pfl_producer *producer);
 PFL_MUST_USE int pfl_service_adopt_smb(struct pfl_service *self, struct pfl_producer *producer,
                                        int fd);
 

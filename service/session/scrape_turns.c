@@ -126,6 +126,9 @@ static bool use_copies(struct scope *scope, struct pfl_copy_job *job, uint64_t *
 
 static void ask_for(struct scope *scope, struct pfl_copy_job *job, uint32_t page)
 {
+    pfl_service_attach_smb(scope->producer);
+    if (scope->producer->copier == NULL)
+        return;
     pfl_copy_job_ask(job, PFL_COPY_SCRAPE, scope->producer->id, page);
     pfl_service_look_at(scope->service, pfl_service_now_ms(scope->service) + PFL_COPIES_LIMIT_MS);
 }
@@ -138,7 +141,7 @@ static bool scrape_copied(struct scope *scope, struct pfl_copy_job *job, uint32_
     struct pfl_producer *producer = scope->producer;
 
     scope->begin_ns = pfl_service_now_ns(scope->service);
-    while (*credit != 0 && producer->is_attached) {
+    while (*credit != 0 && producer->copier != NULL) {
         if (job->state == PFL_COPY_JOB_IDLE)
             pfl_copy_job_begin(job, producer->copier);
         if (job->state == PFL_COPY_JOB_OWNS)
@@ -156,7 +159,7 @@ static bool scrape_copied(struct scope *scope, struct pfl_copy_job *job, uint32_
         if (!may_continue(scope))
             return false;
     }
-    return !producer->is_attached;
+    return producer->copier == NULL;
 }
 
 /* Scrapes a part of its memory, for one session or all. True: it is finished. */
@@ -240,8 +243,8 @@ static bool waited_long(struct scope *scope, struct pfl_scrape_pass *pass)
     uint64_t now_ms = pfl_service_now_ms(scope->service);
 
     if (pass->waits_since_ms == 0)
-        pass->waits_since_ms = copier->is_asked ? copier->asked_ms : now_ms;
-    if (now_ms - pass->waits_since_ms < get_limit_ms(pass))
+        pass->waits_since_ms = now_ms;
+    if (now_ms - pass->waits_since_ms < get_limit_ms(pass) && !is_late(scope->service, copier))
         return false;
     end_wait(pass, now_ms);
     note_cut(scope->producer, "its user's copier does not answer");

@@ -639,18 +639,18 @@ static void memory_that_a_producer_brings_is_passed_on(void **state)
     assert_int_equal(get_stats().chunks_written, FIT + 1);
 }
 
-static void memory_that_cannot_be_passed_on_is_given_back(void **state)
+static void memory_that_cannot_be_passed_on_is_passed_when_it_is_needed(void **state)
 {
     struct pfl_producer *producer = introduce(0, MEMBER);
 
     (void)state;
     pfl_copies_kit_block(&kit, MEMBER);
     assert_int_equal(
-        pfl_service_create_smb(&service, producer, (struct pfl_smb_size){PAGES * PAGE, PAGE}),
-        PFL_EAGAIN);
+        pfl_service_create_smb(&service, producer, (struct pfl_smb_size){PAGES * PAGE, PAGE}), 0);
     assert_false(producer->is_attached);
-    assert_false(pfl_smb_map_is_open(&producer->smb));
-    assert_int_equal(service.shares.smb_bytes.used, 0);
+    request_move(0);
+    assert_int_equal(commit(0), PFL_EIO); /* it takes nothing: it is lost */
+    assert_null(producer->copier);
 }
 
 /* The owner's memory is the service's to map; without a copier chunks come in messages. */
@@ -696,7 +696,7 @@ int main(void)
         TEST(a_copier_without_the_memory_fails_its_commit),
         TEST(a_producer_may_leave_while_its_commit_waits),
         TEST(memory_that_a_producer_brings_is_passed_on),
-        TEST(memory_that_cannot_be_passed_on_is_given_back),
+        TEST(memory_that_cannot_be_passed_on_is_passed_when_it_is_needed),
         TEST(some_producers_have_no_copier),
     };
 

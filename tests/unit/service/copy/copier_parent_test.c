@@ -155,9 +155,8 @@ static void copiers_copy_out_of_the_memory_of_each_user(void **state)
         kit_expect_chunk(c->area, 0, i + 100, 0);
     }
     for (uint32_t i = 0; i < 2; i++) {
-        const struct pfl_copy_message detach = {.kind = PFL_COPY_DETACH, .map = 7};
-
-        assert_int_equal(pfl_copy_socket_send(copiers[i].sock, &detach, sizeof(detach), NULL), 0);
+        assert_int_equal(
+            ask(&copiers[i], (struct pfl_copy_message){.kind = PFL_COPY_DETACH, .map = 7}, -1), 0);
         assert_int_equal(attach(&copiers[i], &memories[i]), 0); /* the number is free */
         stop(&copiers[i]);
         kit_memory_fini(&memories[i]);

@@ -239,12 +239,15 @@ static void a_chunk_whose_page_changes_meanwhile_is_stuck(void **state)
     assert_int_equal(pthread_create(&s.thread, NULL, scribble, &s), 0);
     for (unsigned round = 0; stuck == 0 && round < 10000000; round++) {
         (void)pfl_state_try_partition(kit_page(&fx.memory, 3), PFL_PAGE_DIV1);
-        kit_write_whole(&fx.memory, PFL_PAGE_DIV1, 3, 0);
-        fx.area->entries_len = 0;
-        ask_for(3, 0);
-        pfl_copier_commit(&fx.map, fx.area);
-        kit_expect_chunk(fx.area, 0, 3, 0); /* copied nevertheless */
-        stuck += fx.area->entries[0].result == PFL_COPY_STUCK;
+        (void)kit_write(&fx.memory, PFL_PAGE_DIV1, 3, 0, 2);
+        if (pfl_state_complete(kit_page(&fx.memory, 3), 0) == PFL_STATE_DONE) {
+            fx.area->entries_len = 0;
+            ask_for(3, 0);
+            pfl_copier_commit(&fx.map, fx.area);
+            if (fx.area->entries[0].result != PFL_COPY_NONE)
+                kit_expect_chunk(fx.area, 0, 3, 0); /* copied nevertheless */
+            stuck += fx.area->entries[0].result == PFL_COPY_STUCK;
+        }
         atomic_store(&kit_page(&fx.memory, 3)->bitmap, 0);
     }
     atomic_store(&s.stops, true);
@@ -421,6 +424,8 @@ static void requests_are_answered_in_order(void **state)
     expect_answer(PFL_COPY_ATTACH, 65535, 0);
     expect_answer(PFL_COPY_COMMIT, 65535, 0);
     expect_answer(PFL_COPY_SCRAPE, 65535, 0);
+    expect_answer(PFL_COPY_DETACH, 65535, 0);
+    expect_answer(PFL_COPY_DETACH, 65535, PFL_ENOENT);
     expect_answer(PFL_COPY_SCRAPE, 65535, PFL_ENOENT);
     expect_end();
     assert_int_equal(pfl_page_bitmap(kit_page(&fx.memory, 0)), 0);

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -107,6 +108,24 @@ static void descriptors_that_do_not_fit_are_none(void **state)
     assert_int_equal(count_descriptors(), before);
 }
 
+/* An emulator may receive those that have no room, and leave them open. */
+static void need_a_kernel(const struct msghdr *three)
+{
+    const unsigned before = count_descriptors();
+    char bytes[BYTES];
+    struct iovec iov = {.iov_base = bytes, .iov_len = BYTES};
+    struct msghdr without_room = {.msg_iov = &iov, .msg_iovlen = 1};
+    bool is_emulated;
+
+    assert_int_equal(sendmsg(ends[0], three, 0), BYTES);
+    assert_int_equal(recvmsg(ends[1], &without_room, MSG_CMSG_CLOEXEC), BYTES);
+    is_emulated = count_descriptors() != before;
+    for (int fd = ends[1] + 1; is_emulated && fd < ends[1] + 4; fd++)
+        (void)close(fd);
+    if (is_emulated)
+        skip();
+}
+
 static void many_descriptors_are_none(void **state)
 {
     const unsigned before = count_descriptors();
@@ -127,6 +146,7 @@ static void many_descriptors_are_none(void **state)
     control.align.cmsg_type = SCM_RIGHTS;
     control.align.cmsg_len = CMSG_LEN(3 * sizeof(int));
     memcpy(CMSG_DATA(&control.align), (int[]){0, 0, 0}, 3 * sizeof(int));
+    need_a_kernel(&msg);
     assert_int_equal(sendmsg(ends[0], &msg, 0), BYTES);
     assert_int_equal(pfl_copy_socket_receive(ends[1], bytes, BYTES, &fds), 0);
     assert_int_equal(fds.len, 0);

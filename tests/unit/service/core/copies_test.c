@@ -115,7 +115,7 @@ static struct pfl_copier *open_with_memory(uint64_t who)
         pfl_smb_map_create(
             &map, (struct pfl_smb_size){PFL_SMB_DEFAULT_BYTES, PFL_SMB_PAGE_DEFAULT_BYTES}, true),
         0);
-    assert_int_equal(pfl_copier_attach(copier, MAP, PFL_SMB_PAGE_DEFAULT_BYTES, map.fd), 0);
+    assert_int_equal(pfl_copier_attach(copier, MAP, PFL_SMB_PAGE_DEFAULT_BYTES, map.fd, false), 0);
     pfl_smb_map_fini(&map);
     return copier;
 }
@@ -281,10 +281,63 @@ static void a_copier_that_takes_no_message_is_lost(void **state)
     assert_int_equal(lost_len, 1);
     copier = open_with_memory(USER);
     pfl_copies_kit_block(&kit, USER);
-    assert_int_equal(pfl_copier_attach(copier, MAP, PFL_SMB_PAGE_DEFAULT_BYTES, -1), PFL_EAGAIN);
+    assert_int_equal(pfl_copier_attach(copier, MAP, PFL_SMB_PAGE_DEFAULT_BYTES, -1, false),
+                     PFL_EAGAIN);
     assert_int_equal(lost_len, 1);
     pfl_copier_detach(copier, MAP);
     assert_int_equal(lost_len, 2);
+}
+
+static void answer_memory(struct pfl_copier *copier, uint32_t kind)
+{
+    pfl_copier_on_answer(copier, &(struct pfl_copy_message){.kind = kind});
+}
+
+/* A producer's memory is attached when it is needed, if its copier has many others to attach. */
+static void a_copier_gets_so_many_memories_at_once(void **state)
+{
+    struct pfl_copier *copier = open_with_memory(USER);
+    struct pfl_smb_map map;
+
+    (void)state;
+    pfl_smb_map_init(&map);
+    assert_int_equal(
+        pfl_smb_map_create(&map, (struct pfl_smb_size){PFL_SMB_DEFAULT_BYTES, 4096}, false), 0);
+    copier->in_flight = PFL_COPIES_IN_FLIGHT;
+    assert_int_equal(pfl_copier_attach(copier, MAP + 1, 4096, map.fd, false), PFL_EAGAIN);
+    assert_int_equal(pfl_copier_attach(copier, MAP + 1, 4096, map.fd, true), 0);
+    assert_int_equal(copier->in_flight, PFL_COPIES_IN_FLIGHT + 1);
+    answer_memory(copier, PFL_COPY_ATTACH);
+    answer_memory(copier, PFL_COPY_ATTACH);
+    assert_int_equal(pfl_copier_attach(copier, MAP + 2, 4096, map.fd, false), 0);
+    pfl_smb_map_fini(&map);
+}
+
+/* What is left then is detached after the answers, and before the number has another memory. */
+static void memories_that_are_left_at_once_are_detached_later(void **state)
+{
+    struct pfl_copier *copier = open_with_memory(USER);
+    struct pfl_smb_map map;
+
+    (void)state;
+    copier->memories += 3;
+    copier->in_flight = PFL_COPIES_IN_FLIGHT;
+    for (uint32_t i = 0; i < 3; i++)
+        pfl_copier_detach(copier, MAP + i);
+    assert_int_equal(copier->left_len, 3);
+    assert_int_equal(kit.detached, 0);
+    pfl_smb_map_init(&map);
+    assert_int_equal(
+        pfl_smb_map_create(&map, (struct pfl_smb_size){PFL_SMB_DEFAULT_BYTES, 4096}, false), 0);
+    assert_int_equal(pfl_copier_attach(copier, MAP, 4096, map.fd, true), 0);
+    assert_int_equal(kit.detached, 1); /* the first memory with that number */
+    for (unsigned i = 0; i < 3; i++)
+        answer_memory(copier, PFL_COPY_DETACH);
+    assert_int_equal(kit.detached, 2);
+    answer_memory(copier, PFL_COPY_ATTACH);
+    assert_int_equal(kit.detached, 3);
+    assert_int_equal(copier->left_len, 0);
+    pfl_smb_map_fini(&map);
 }
 
 static void pass_limit(void)
@@ -561,6 +614,8 @@ int main(void)
         TEST(a_copier_without_that_memory_loses_the_job_alone),
         TEST(an_answer_to_attach_is_no_answer_to_a_job),
         TEST(a_copier_that_takes_no_message_is_lost),
+        TEST(a_copier_gets_so_many_memories_at_once),
+        TEST(memories_that_are_left_at_once_are_detached_later),
         TEST(a_copier_that_does_not_answer_for_the_limit_is_ended),
         TEST(a_copier_may_answer_after_the_service_was_stopped),
         TEST(a_job_waits_for_the_answer_when_the_loop_has_no_turns),
