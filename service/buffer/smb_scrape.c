@@ -47,10 +47,11 @@ static uint64_t offer(const struct pfl_smb_scrape_conf *conf, struct pfl_chunk_v
 uint64_t pfl_smb_scrape_copy(const struct pfl_smb_scrape_conf *conf,
                              const struct pfl_copy_entry *copy, const uint8_t *payload)
 {
-    if (copy->result != PFL_COPY_WHOLE && copy->result != PFL_COPY_OPEN)
+    bool is_complete = copy->result == PFL_COPY_WHOLE || copy->result == PFL_COPY_STUCK;
+
+    if (!is_complete && copy->result != PFL_COPY_OPEN)
         return 0;
-    return offer(conf, pfl_copy_entry_view(copy), copy->result == PFL_COPY_WHOLE,
-                 pfl_span_of(payload, copy->bytes));
+    return offer(conf, pfl_copy_entry_view(copy), is_complete, pfl_span_of(payload, copy->bytes));
 }
 
 static void scrape_chunk(const struct pfl_smb_scrape_conf *conf, uint32_t page, uint32_t bitmap,

@@ -331,6 +331,7 @@ void pfl_copy_job_ask(struct pfl_copy_job *self, enum pfl_copy_kind kind, uint32
     copier->is_late = false;
     copier->asked_ms = copies->conf.now_ms(copies->conf.user);
     self->state = PFL_COPY_JOB_ASKED;
+    self->kind = kind;
     self->used = 0;
     if (send(copier, &message, -1) != 0)
         lose(copier);

@@ -90,6 +90,7 @@ struct pfl_copy_job {
     struct pfl_list node; /* while it waits */
     struct pfl_copier *copier;
     enum pfl_copy_job_state state;
+    enum pfl_copy_kind kind;     /* what it asked for last */
     uint32_t used;               /* entries of the area, so far */
     struct pfl_copy_entry entry; /* the last of them: the copier may write to the area */
     /* It owns the area, or has its copies, or is lost: not from inside a call. */

@@ -22,6 +22,9 @@
 #include "service/copy/copier_parent.h"
 #include "service/copy/copy_socket.h"
 
+#define ANSWERS_MAX                                                                                \
+    1024u /* of ATTACH, which a copier may have sent before the one that is waited for */
+
 struct process {
     uv_poll_t poll;
     struct pfl_copier_port *port;
@@ -52,7 +55,8 @@ failed:
     return -1;
 }
 
-static void handle(struct process *process)
+/* True: others may wait for the next one. */
+static bool handle(struct process *process)
 {
     struct pfl_copy_message answer;
     struct pfl_copy_fds fds;
@@ -63,13 +67,14 @@ static void handle(struct process *process)
         pfl_copier_on_answer(process->copier, &answer);
     else if (rc != PFL_EAGAIN)
         pfl_copier_on_end(process->copier);
+    return rc == 0 && answer.kind == PFL_COPY_ATTACH;
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    handle(poll->data);
+    (void)handle(poll->data);
 }
 
 static void free_process(struct process *process)
@@ -156,8 +161,9 @@ static void wait_for_answer(void *opened, uint32_t limit_ms)
     struct process *process = opened;
     struct pollfd sock = {.fd = process->sock, .events = POLLIN};
 
-    if (poll(&sock, 1, (int)limit_ms) == 1)
-        handle(process);
+    for (unsigned i = 0; i < ANSWERS_MAX && poll(&sock, 1, (int)limit_ms) == 1; i++)
+        if (!handle(process))
+            return;
 }
 
 static void close_process(void *opened)

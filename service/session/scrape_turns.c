@@ -10,7 +10,8 @@
  * one's producers have.
  *
  * A producer that left is kept, with its memory, its id and its user's charge, until its own pass
- * is over. Sessions' passes include it like any other meanwhile.
+ * is over. Sessions' passes include it like any other meanwhile. What a copier has taken out for
+ * its last commit is nowhere else any more: its pass begins with that.
  *
  * When the service stops, its loop has no turns: passes are done at once, and what exceeds the
  * limit of loop_budget.h is left out, and logged. Owns producers that left. No failures.
@@ -70,11 +71,18 @@ static void note_cut(const struct pfl_producer *producer, const char *why)
                  pfl_log_quote_str(producer->name), producer->uid, why);
 }
 
-static bool is_wanted(const struct scope *scope)
+/* A copier takes chunks out, or has, for a commit that has not moved them all into buffers. */
+static bool is_committing(const struct pfl_copy_job *job)
+{
+    return job->kind == PFL_COPY_COMMIT &&
+           (job->state == PFL_COPY_JOB_ASKED || job->state == PFL_COPY_JOB_DONE);
+}
+
+static bool is_wanted(const struct scope *scope, const struct pfl_copy_job *job)
 {
     const struct pfl_producer *producer = scope->producer;
 
-    return producer->wants_scraping && producer->writers_len != 0 &&
+    return (producer->wants_scraping || is_committing(job)) && producer->writers_len != 0 &&
            pfl_smb_map_is_open(&producer->smb) && may_have_chunks(scope->session, producer);
 }
 
@@ -107,7 +115,7 @@ static uint32_t get_next_page(const struct pfl_copy_job *job, uint32_t page, uin
     return next > page && next < pages ? next : pages;
 }
 
-/* What the copier found. True: all of that. */
+/* What the copier found, or took out. True: all of that. */
 static bool use_copies(struct scope *scope, struct pfl_copy_job *job, uint64_t *credit)
 {
     const struct pfl_smb_scrape_conf conf = make_conf(scope, 0, 0);
@@ -152,9 +160,10 @@ static bool scrape_copied(struct scope *scope, struct pfl_copy_job *job, uint32_
             return job->state == PFL_COPY_JOB_LOST;
         if (!use_copies(scope, job, credit))
             return false;
-        *page = get_next_page(job, *page, producer->smb.smb.pages);
+        if (job->kind == PFL_COPY_SCRAPE)
+            *page = get_next_page(job, *page, producer->smb.smb.pages);
         pfl_copy_job_end(job);
-        if (*page == producer->smb.smb.pages)
+        if (*page == producer->smb.smb.pages || !producer->wants_scraping)
             return true;
         if (!may_continue(scope))
             return false;
@@ -170,7 +179,7 @@ static bool scrape_some(struct scope *scope, struct pfl_copy_job *job, uint32_t 
     struct pfl_smb_scrape_conf conf = make_conf(scope, *page, *credit);
     struct pfl_smb_scrape_result result;
 
-    if (!is_wanted(scope))
+    if (!is_wanted(scope, job))
         return true;
     if (producer->smb.has_faulted) {
         note_cut(producer, "its memory cannot be read");
@@ -359,7 +368,8 @@ static void wait_for_turn(struct pfl_service *service, struct pfl_producer *prod
 
 bool pfl_scrape_turns_take_producer(struct pfl_service *service, struct pfl_producer *producer)
 {
-    pfl_copy_job_end(&producer->copy);
+    if (!is_committing(&producer->copy))
+        pfl_copy_job_end(&producer->copy);
     producer->service = service;
     producer->copy.on_change = on_left_change;
     /* At once: its copier may be lost any time, which is noted in all in the lists. */
@@ -500,6 +510,21 @@ static void end_passes_jobs(struct pfl_list *sessions)
         pfl_copy_job_end(&PFL_CONTAINER_OF(it, struct pfl_session, node)->scrape.copy);
 }
 
+/* Before it ends, what was taken out for a commit goes into the buffers. */
+static void end_job(struct pfl_service *service, struct pfl_producer *producer)
+{
+    struct scope scope = {.service = service, .producer = producer};
+    struct pfl_copy_job *job = &producer->copy;
+    uint64_t credit = UINT64_MAX;
+
+    if (is_committing(job) && !is_late(service, job->copier))
+        pfl_copy_job_wait(job, COPY_WAIT_MS);
+    scope.begin_ns = pfl_service_now_ns(service);
+    if (is_committing(job) && (is_waiting(job) || !use_copies(&scope, job, &credit)))
+        note_cut(producer, "the service stops, and a copy of what it commits takes too long");
+    pfl_copy_job_end(job);
+}
+
 /* What a pass waited for, it asks for again in its turn, so that no other has the area then. */
 static void end_jobs(struct pfl_service *service)
 {
@@ -516,7 +541,7 @@ static void end_jobs(struct pfl_service *service)
         PFL_CONTAINER_OF(it, struct pfl_producer, node)->copy.on_change = NULL; /* no turns */
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         PFL_LIST_EACH (it, lists[i])
-            pfl_copy_job_end(&PFL_CONTAINER_OF(it, struct pfl_producer, node)->copy);
+            end_job(service, PFL_CONTAINER_OF(it, struct pfl_producer, node));
     end_passes_jobs(&service->sessions);
     end_passes_jobs(&service->closing);
 }

@@ -14,6 +14,7 @@
 
 #include "abi/state.h"
 #include "base/bytes.h"
+#include "service/session/scrape_turns.h"
 #include "service/session/session_due.h"
 #include "service/session/session_flush.h"
 #include "service/session/session_run.h"
@@ -608,16 +609,64 @@ static void a_producer_may_leave_while_its_commit_waits(void **state)
     for (uint32_t i = 0; i < PRODUCERS; i++)
         assert_int_equal(commit(i), PFL_EAGAIN);
     remove_producer(0); /* its own */
-    assert_int_equal(service.leaving_len, 0);
-    assert_int_equal(kit.detached, 1);
+    assert_int_equal(service.leaving_len, 1);
+    assert_int_equal(kit.detached, 0);
     assert_int_equal(pfl_copies_kit_answer(&kit, MEMBER), true);
     assert_int_equal(ports[0].copied, 0);
+    pfl_session_due_run(&service);
+    assert_int_equal(get_stats().chunks_written, 1); /* it is nowhere else */
+    assert_int_equal(service.leaving_len, 0);
+    assert_int_equal(kit.detached, 1);
     commit_all(1);
     (void)add_producer(0);
     assert_int_equal(commit(0), PFL_EAGAIN);
     assert_int_equal(commit(1), PFL_EAGAIN);
     remove_producer(1); /* behind another's */
     commit_all(0);
+}
+
+/* A part of its copies is in the buffers, the others are nowhere else. */
+static void a_producer_may_leave_in_the_middle_of_its_copies(void **state)
+{
+    write_and_request(add_producer(0), FIT);
+    (void)state;
+    assert_int_equal(commit(0), PFL_EAGAIN);
+    answer();
+    ports[0].looks_left = 1;
+    assert_int_equal(commit(0), PFL_EAGAIN);
+    assert_in_range(get_stats().chunks_written, 1, FIT - 1);
+    remove_producer(0);
+    while (service.leaving_len != 0)
+        pfl_session_due_run(&service);
+    assert_int_equal(get_stats().chunks_written, FIT);
+    assert_int_equal(get_stats().chunks_committed_out_of_order, 0);
+}
+
+/* The copier is at work for the one, the other waits for it. */
+static void commits_are_whole_when_the_service_stops(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < PRODUCERS; i++)
+        write_chunk(add_producer(i), 0, 0);
+    request_move(0);
+    assert_int_equal(commit(0), PFL_EAGAIN);
+    assert_int_equal(commit(1), PFL_EAGAIN); /* that copier has not taken it out */
+    pfl_scrape_turns_stop(&service);
+    assert_int_equal(get_stats().chunks_written, 1);
+    for (uint32_t i = 0; i < PRODUCERS; i++)
+        assert_int_equal(pfl_page_chunk_state(pfl_page_bitmap(page_of(producers[i], 0)), 0),
+                         i == 0 ? PFL_CHUNK_FREE : PFL_CHUNK_COMPLETE);
+}
+
+static void a_commit_is_not_waited_for_long_when_the_service_stops(void **state)
+{
+    write_and_request(add_producer(0), 1);
+    (void)state;
+    assert_int_equal(commit(0), PFL_EAGAIN);
+    kit.is_prompt = false;
+    pfl_scrape_turns_stop(&service);
+    assert_int_equal(kit.waits, 1);
+    assert_int_equal(producers[0]->copy.state, PFL_COPY_JOB_IDLE);
 }
 
 static void memory_that_a_producer_brings_is_passed_on(void **state)
@@ -695,6 +744,9 @@ int main(void)
         TEST(a_copier_that_takes_no_message_ends_its_commits),
         TEST(a_copier_without_the_memory_fails_its_commit),
         TEST(a_producer_may_leave_while_its_commit_waits),
+        TEST(a_producer_may_leave_in_the_middle_of_its_copies),
+        TEST(commits_are_whole_when_the_service_stops),
+        TEST(a_commit_is_not_waited_for_long_when_the_service_stops),
         TEST(memory_that_a_producer_brings_is_passed_on),
         TEST(memory_that_cannot_be_passed_on_is_passed_when_it_is_needed),
         TEST(some_producers_have_no_copier),
