@@ -22,13 +22,12 @@
 #include "service/copy/copier_parent.h"
 #include "service/copy/copy_socket.h"
 
-#define ANSWERS_MAX                                                                                \
-    1024u /* of ATTACH, which a copier may have sent before the one that is waited for */
+#define ANSWERS_MAX 1024u /* that others may have before the one that is waited for */
 
 struct process {
     uv_poll_t poll;
     struct pfl_copier_port *port;
-    struct pfl_copier *copier; /* borrowed */
+    struct pfl_copier *copier; /* borrowed; NULL: it is closed */
     struct pfl_copy_area *area;
     uint32_t number;
     int sock;
@@ -63,11 +62,13 @@ static bool handle(struct process *process)
     int rc = pfl_copy_socket_receive(process->sock, &answer, sizeof(answer), &fds);
 
     pfl_copy_socket_close_fds(&fds);
+    if (process->copier == NULL)
+        return false;
     if (rc == 0)
         pfl_copier_on_answer(process->copier, &answer);
     else if (rc != PFL_EAGAIN)
         pfl_copier_on_end(process->copier);
-    return rc == 0 && answer.kind == PFL_COPY_ATTACH;
+    return rc == 0 && answer.kind != PFL_COPY_COMMIT && answer.kind != PFL_COPY_SCRAPE;
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -170,6 +171,7 @@ static void close_process(void *opened)
 {
     struct process *process = opened;
 
+    process->copier = NULL;
     pfl_copier_parent_end(process->port->parent, process->number);
     (void)shutdown(process->sock, SHUT_RDWR);
     (void)uv_poll_stop(&process->poll);

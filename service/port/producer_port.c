@@ -277,30 +277,6 @@ static void leave(struct pfl_producer_conn *conn)
 
 static void on_resume(uv_idle_t *handle);
 
-/* What the copier has taken out of the memory, or takes out now, is nowhere else. */
-static bool has_copies(const struct pfl_producer_conn *conn)
-{
-    const struct pfl_producer *producer = conn->producer;
-
-    return producer != NULL && pfl_rpc_host_has_frames(&conn->rpc) &&
-           (producer->copy.state == PFL_COPY_JOB_ASKED ||
-            producer->copy.state == PFL_COPY_JOB_DONE);
-}
-
-/* The stream has ended in the middle of a commit; its answer goes nowhere. */
-static void finish_commit(struct pfl_producer_conn *conn)
-{
-    if (conn->producer->copy.state == PFL_COPY_JOB_DONE) {
-        conn->port->step_begin_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
-        (void)!pfl_rpc_host_feed(&conn->rpc, (struct pfl_span){0});
-    }
-    conn->awaits_copy = conn->producer->copy.state == PFL_COPY_JOB_ASKED;
-    if (conn->awaits_copy)
-        return;
-    pfl_list_append(&conn->port->resumed, &conn->resumed);
-    (void)uv_idle_start(&conn->port->resumes, on_resume);
-}
-
 /* As long as its user's part has time; the other ends wait. */
 static void on_closed(void *user, int err)
 {
@@ -317,8 +293,6 @@ static void on_closed(void *user, int err)
     pfl_list_remove(&conn->resumed);
     if (port->is_closing) {
         leave(conn);
-    } else if (has_copies(conn)) {
-        finish_commit(conn);
     } else if (pfl_fair_turn_has_time(&port->fair_turn, who)) {
         leave(conn);
         pfl_fair_turn_charge(&port->fair_turn, who,
@@ -344,7 +318,7 @@ void pfl_producer_conn_go_on(struct pfl_producer_conn *conn)
     if (!conn->awaits_copy)
         return;
     conn->awaits_copy = false;
-    if (conn->resumed.next != NULL)
+    if (conn->is_closed || conn->resumed.next != NULL)
         return;
     pfl_list_append(&conn->port->resumed, &conn->resumed);
     (void)uv_idle_start(&conn->port->resumes, on_resume);
@@ -375,10 +349,7 @@ static void on_resume(uv_idle_t *handle)
         if (!pfl_fair_turn_may(&port->fair_turn, who, &conn->turn))
             continue;
         port->input_ns = pfl_clock_now_ns(PFL_CLOCK_MONOTONIC);
-        if (conn->is_closed && has_copies(conn)) {
-            finish_commit(conn);
-            count_time(port, who);
-        } else if (conn->is_closed) {
+        if (conn->is_closed) {
             leave(conn);
             count_time(port, who);
         } else {
