@@ -44,7 +44,9 @@ struct pfl_copier {
     struct pfl_list waiting;    /* pfl_copy_job */
     struct pfl_copy_job *owner; /* of the area; NULL: free, or its job is gone */
     bool is_asked;              /* the area is the copier's */
-    bool has_answered;          /* ever */
+    uint64_t waited_ms;         /* by passes of sessions, since waits_from_ms */
+    uint64_t waits_from_ms;
+    bool has_answered; /* ever */
     uint64_t asked_ms;
     bool is_late; /* that limit is over */
     uint64_t late_ms;

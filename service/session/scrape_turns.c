@@ -24,8 +24,10 @@
 #define STEP_NS        500000u   /* of a turn: a page may have to be brought back */
 #define LAST_STEP_NS   100000000 /* when the service stops */
 #define COPY_WAIT_MS   100u      /* of a session's pass, for one answer of a copier */
-#define COPY_WAIT_LESS 5u        /* after COPY_WAIT_SUM for all of them */
-#define COPY_WAIT_SUM  300u
+#define COPY_WAIT_LESS 5u        /* after COPY_WAIT_SUM for that copier, or PASS_WAIT_SUM for all */
+#define COPY_WAIT_SUM  300u      /* in COPY_WAIT_IN */
+#define COPY_WAIT_IN   10000u
+#define PASS_WAIT_SUM  2000u
 
 struct scope {
     struct pfl_service *service;
@@ -198,7 +200,10 @@ static bool scrape_some(struct scope *scope, struct pfl_copy_job *job, uint32_t 
 /* Many answers, and many users' copiers, do not hold a flush up together, either. */
 static uint64_t get_limit_ms(const struct pfl_scrape_pass *pass)
 {
-    return pass->waited_ms < COPY_WAIT_SUM ? COPY_WAIT_MS : COPY_WAIT_LESS;
+    const struct pfl_copier *copier = pass->copy.copier;
+    bool was_slow = copier != NULL && copier->waited_ms >= COPY_WAIT_SUM;
+
+    return was_slow || pass->waited_ms >= PASS_WAIT_SUM ? COPY_WAIT_LESS : COPY_WAIT_MS;
 }
 
 static bool is_waiting(const struct pfl_copy_job *job)
@@ -237,10 +242,19 @@ static bool scrape_at_once(struct pfl_service *service, struct scope *scope,
     return is_whole;
 }
 
+/* What it waited is on the copier's account, and on its own. */
 static void end_wait(struct pfl_scrape_pass *pass, uint64_t now_ms)
 {
-    if (pass->waits_since_ms != 0)
-        pass->waited_ms += now_ms - pass->waits_since_ms;
+    struct pfl_copier *copier = pass->copy.copier;
+
+    if (pass->waits_since_ms == 0 || copier == NULL)
+        return;
+    if (now_ms - copier->waits_from_ms >= COPY_WAIT_IN) {
+        copier->waits_from_ms = now_ms;
+        copier->waited_ms = 0;
+    }
+    copier->waited_ms += now_ms - pass->waits_since_ms;
+    pass->waited_ms += now_ms - pass->waits_since_ms;
     pass->waits_since_ms = 0;
 }
 
